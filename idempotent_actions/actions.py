@@ -1,0 +1,205 @@
+"""The action: which rows are due, which transition to fire, and the pure decision all callers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, ClassVar
+
+from django.db import models, router
+from django.db.models import Q
+from django_fsm import can_proceed
+
+from idempotent_actions import machines
+from idempotent_actions.exceptions import InvalidAction
+from idempotent_actions.keys import make_key
+from idempotent_actions.ladders import Rung
+
+__all__ = ["MAX_REASON_LENGTH", "POLL", "Action", "Branch", "Decision", "Reason", "Step"]
+
+POLL = "poll"
+"""The actor of everything that no person asked for."""
+
+MAX_REASON_LENGTH = 50
+"""Characters of a reason code. It is counted in a run, so it must be one of few."""
+
+
+class Reason:
+    """Reason codes of this app for a row that was selected and not applied. ``why_not`` adds its own."""
+
+    CONDITION = "condition"
+    EXCLUDED = "excluded"
+    GONE = "gone"
+    HEALED = "healed"
+    HELD = "held"
+    LOCKED = "locked"
+    NOT_CREATED = "not_created"
+    NOT_DUE = "not_due"
+    RESOLVED = "resolved"
+    STALE_VIEW = "stale_view"
+    UNKNOWN_RUNG = "unknown_rung"
+    WAITING = "waiting"
+    WRONG_STATUS = "wrong_status"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is about to happen to a subject: the rung, if any, the instant, who asked, and why."""
+
+    now: datetime
+    by: str = POLL
+    reason: str = ""
+    rung: Rung | None = None
+    exhausted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Either a transition to fire with its step, or the reason code why not."""
+
+    transition: str = ""
+    step: Step | None = None
+    reason: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One part of what an action looks for, with the order that an index can serve."""
+
+    rule: Q
+    order_by: tuple[str, ...]
+    never_null: bool = False
+    """The rule itself leaves no null in an ordering column."""
+
+
+class Action:
+    """A named rule: which rows of ``model`` are due, and the django-fsm ``transition`` to fire.
+
+    A subclass sets ``name``, ``model``, ``transition`` and overrides ``due``; the rest has defaults.
+    One instance, made by ``register``, serves all callers, so it keeps no state of its own.
+    """
+
+    name: str = ""
+    model: type[models.Model]
+    transition: str = ""
+    lock: Sequence[str] = ()
+    """Forward relations whose rows are locked right after the subject's, like ``("invoice",)``."""
+    order_by: Sequence[str] = ()
+    """Order of the candidates, best one that an index serves together with ``due``."""
+
+    audited: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "applied"
+
+    # -- what a host overrides
+
+    def get_queryset(self) -> models.QuerySet[Any]:
+        """Return the rows this action may see, with their ``select_related``."""
+        return self.model._default_manager.all()
+
+    def due(self, now: datetime) -> Q | None:
+        """Return what is due at ``now``. It is asked by the poll *and* again under the row lock.
+
+        None: never polled, started by ``services.act`` only.
+        """
+        raise NotImplementedError
+
+    def why_not(self, subject: Any, now: datetime) -> str:
+        """Return a short reason code against acting now ("disputed"), or "" to go ahead."""
+        return ""
+
+    def occurrence(self, subject: Any) -> str:
+        """Return the business fact that makes this a new occasion for ``subject``."""
+        return "once"
+
+    def missing_subjects(self, now: datetime) -> Any:
+        """Yield unsaved rows that ought to exist; they are inserted, ignoring conflicts, before a poll."""
+        return ()
+
+    # -- what the poll, the button and the preview ask
+
+    def decide(
+        self, subject: Any, now: datetime, *, by: str = POLL, reason: str = "", poll: bool = True
+    ) -> Decision:
+        """Decide what happens to ``subject`` at ``now``. Writes nothing, changes nothing.
+
+        ``poll`` is False for a person's act, which is told of a ladder's end by an exception.
+        """
+        if blocked := self.blocked(subject, now, self.transition):
+            return Decision(reason=blocked)
+        return Decision(self.transition, Step(now, by, reason))
+
+    def blocked(self, subject: Any, now: datetime, transition: str) -> str:
+        """Return why ``transition`` may not fire: its states, its conditions, the host's veto."""
+        method = getattr(subject, transition)
+        # django-fsm raises the same error for a wrong state and a failed condition.
+        if not can_proceed(method, check_conditions=False):
+            return Reason.WRONG_STATUS
+        if not can_proceed(method):
+            return Reason.CONDITION
+        veto = self.why_not(subject, now)
+        if not isinstance(veto, str) or len(veto) > MAX_REASON_LENGTH:
+            raise InvalidAction(
+                f"{self.name}: why_not must return a reason code of at most {MAX_REASON_LENGTH} "
+                f"characters or an empty string, not {veto!r}."
+            )
+        return veto
+
+    def key(self, subject: Any, step: Step) -> str:
+        """Return the unique key of the audit row for this step: business facts only."""
+        label = self.model._meta.label_lower
+        return make_key(label, subject_pk(subject), self.audit_name, *self.key_parts(subject, step))
+
+    def key_parts(self, subject: Any, step: Step) -> tuple[str | int, ...]:
+        """Return what tells this occasion from another one of the same subject."""
+        return (self.occurrence(subject),)
+
+    def rule(self, now: datetime) -> Q:
+        """Return the whole guard as a Q: the transition's source states and ``due``."""
+        return self.sources & (self._checked_due(now) or Q())
+
+    def branches(self, now: datetime) -> list[Branch]:
+        """Return the parts of the poll, each in an order that an index can serve; none if not polled."""
+        due = self._checked_due(now)
+        return [] if due is None else [Branch(self.sources & due, tuple(self.order_by))]
+
+    def why_not_due(self, subjects: Sequence[Any], now: datetime, using: str) -> dict[Any, str]:
+        """Return more telling reasons than "not_due" for rows the guard dropped, by primary key."""
+        return {}
+
+    @cached_property
+    def sources(self) -> Q:
+        """The rows in a state that the transition may start from."""
+        return machines.sources_q(self.model, self.transition)
+
+    @cached_property
+    def state_field(self) -> models.Field[Any, Any]:
+        """The field that the transition changes."""
+        return machines.state_field(self.model, self.transition)
+
+    @property
+    def audit_name(self) -> str:
+        """The action's name in audit rows and keys."""
+        return self.name
+
+    @property
+    def using(self) -> str:
+        """The database alias that subjects and audit rows share."""
+        return router.db_for_write(self.model)
+
+    def _checked_due(self, now: datetime) -> Q | None:
+        due = self.due(now)
+        if due is not None and not isinstance(due, Q):
+            raise InvalidAction(
+                f"{self.name}: due() must return a django.db.models.Q, or None for an action that "
+                f"is never polled, not {due!r}."
+            )
+        return due
+
+
+def subject_pk(subject: models.Model) -> str | int:
+    """Return a primary key as a part of a key: a whole number as it is, all else as text."""
+    pk = subject.pk
+    return pk if isinstance(pk, int) else str(pk)

@@ -1,0 +1,129 @@
+"""What this app asks of a database connection: which error passes, what is undone, where we stand."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
+
+__all__ = [
+    "inside_transaction",
+    "is_transient",
+    "is_unique_violation",
+    "lazy_savepoint",
+    "reconnect_if_lost",
+    "retry_transient",
+]
+
+T = TypeVar("T")
+
+# PostgreSQL: serialization failure, deadlock. MariaDB and MySQL: deadlock, lock wait timeout.
+# SQLite: SQLITE_BUSY. In each the transaction is gone and may be run again from its start.
+_TRANSIENT_SQLSTATES = {"40001", "40P01"}
+_TRANSIENT_MYSQL_CODES = {1213, 1205}
+_SQLITE_BUSY = 5
+
+_UNIQUE_SQLSTATE = "23505"
+_UNIQUE_MYSQL_CODE = 1062
+_UNIQUE_SQLITE_CODES = {2067, 1555}  # SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY
+
+_LONGEST_PAUSE = 0.5
+"""Seconds. Enough to let the other side of a deadlock commit; a batch takes some 30 ms."""
+
+
+def inside_transaction(using: str = DEFAULT_DB_ALIAS) -> bool:
+    """Tell whether the caller holds a transaction open on the alias ``using``.
+
+    Judged as Django's ``atomic(durable=True)`` does: the block that a TestCase or pytest-django's
+    ``db`` fixture opens doesn't count.
+    """
+    blocks: list[Any] = connections[using].atomic_blocks
+    return bool(blocks) and not blocks[-1]._from_testcase
+
+
+def is_transient(error: BaseException) -> bool:
+    """Tell whether running the same transaction again may succeed (deadlock, serialization)."""
+    cause = error.__cause__
+    if not isinstance(error, DatabaseError) or cause is None:
+        return False
+    if getattr(cause, "sqlstate", None) in _TRANSIENT_SQLSTATES:
+        return True
+    if getattr(cause, "sqlite_errorcode", None) == _SQLITE_BUSY:
+        return True
+    return bool(cause.args) and cause.args[0] in _TRANSIENT_MYSQL_CODES
+
+
+def retry_transient(work: Callable[[], T], *, using: str, tries: int) -> T:
+    """Run ``work``, a whole transaction on the alias ``using``, at most ``tries`` times.
+
+    Runs again after a deadlock or serialization failure only, with a jittered pause, and never
+    inside a caller's transaction: what the caller did before would be lost. Returns what ``work``
+    returns; raises its last error.
+    """
+    attempts = 1 if inside_transaction(using) else tries
+    for attempt in range(1, attempts + 1):
+        try:
+            return work()
+        except DatabaseError as error:
+            if attempt == attempts or not is_transient(error):
+                raise
+            ceiling = min(_LONGEST_PAUSE, 0.01 * 2**attempt)
+            time.sleep(random.uniform(0, ceiling))  # noqa: S311 - jitter, not a secret
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+@contextmanager
+def lazy_savepoint(using: str) -> Iterator[None]:
+    """Undo the database work of the block alone when it raises, inside an open transaction.
+
+    The savepoint is set just before the block's first SQL statement. Most transitions run none,
+    and for them this costs nothing, where ``atomic()`` costs two round trips for each row.
+    """
+    connection = connections[using]
+    hooks = len(connection.run_on_commit)
+    savepoint: str | None = None
+    opening = False
+
+    def before_first_statement(
+        execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
+    ) -> Any:
+        nonlocal savepoint, opening
+        if not opening:
+            opening = True  # first: setting the savepoint comes through here again
+            savepoint = transaction.savepoint(using)
+        return execute(sql, params, many, context)
+
+    try:
+        with connection.execute_wrapper(before_first_statement):
+            yield
+    except Exception:
+        if savepoint is not None:
+            transaction.savepoint_rollback(savepoint, using)
+        # A nested atomic(savepoint=False) that failed condemns the whole transaction; what it did
+        # is undone now. Hooks registered by the block must not outlive it either.
+        transaction.set_rollback(False, using)
+        del connection.run_on_commit[hooks:]
+        raise
+    if savepoint is not None:
+        transaction.savepoint_commit(savepoint, using)
+
+
+def is_unique_violation(error: BaseException) -> bool:
+    """Tell whether ``error`` says that a row with the same unique value is there already."""
+    cause = error.__cause__
+    if not isinstance(error, DatabaseError) or cause is None:
+        return False
+    if getattr(cause, "sqlstate", None) == _UNIQUE_SQLSTATE:
+        return True
+    if getattr(cause, "sqlite_errorcode", None) in _UNIQUE_SQLITE_CODES:
+        return True
+    return bool(cause.args) and cause.args[0] == _UNIQUE_MYSQL_CODE
+
+
+def reconnect_if_lost(using: str) -> None:
+    """Close a connection that an error has made unusable, so that the next statement opens a new one."""
+    connection = connections[using]
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()

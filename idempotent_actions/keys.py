@@ -1,0 +1,54 @@
+"""Idempotency keys: built from business facts, never from the clock, an attempt or a random value."""
+
+import re
+from uuid import UUID
+
+from idempotent_actions.exceptions import InvalidKey
+
+__all__ = ["MAX_KEY_LENGTH", "make_key"]
+
+MAX_KEY_LENGTH = 255
+"""Characters. Short enough for a unique index on every backend, so that all give one answer."""
+
+# A text part that reads like a number, or begins with the mark itself, gets the mark: so that the
+# text primary key "7" and the integer 7 make different keys.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LOOKS_LIKE_A_NUMBER = re.compile(r"-?\d+\Z|'")
+
+
+def make_key(*parts: str | int | UUID) -> str:
+    """Join business facts into one idempotency key.
+
+    ``parts`` are text, whole numbers or UUIDs, in an order that the caller keeps. ``("a:b", "c")``
+    and ``("a", "b:c")`` give different keys, and so do ``1`` and ``"1"``.
+
+    Returns at most ``MAX_KEY_LENGTH`` characters. Raises ``InvalidKey`` for no parts, an empty
+    part, a part of another type, a NUL, a lone surrogate, or a key that would be too long.
+
+    >>> make_key("billing.invoice", 42, "dunning", 1, "reminder")
+    'billing.invoice:42:dunning:1:reminder'
+    """
+    if not parts:
+        raise InvalidKey("A key needs at least one part.")
+    key = ":".join(_escape(part) for part in parts)
+    if len(key) > MAX_KEY_LENGTH:
+        raise InvalidKey(
+            f"The key is {len(key)} characters long and at most {MAX_KEY_LENGTH} are allowed: "
+            f"{key[:60]!r}... Shorten the name or the primary key it is made from."
+        )
+    return key
+
+
+def _escape(part: str | int | UUID) -> str:
+    if isinstance(part, UUID):
+        return str(part)
+    if isinstance(part, int) and not isinstance(part, bool):
+        return str(part)
+    if not isinstance(part, str):
+        raise InvalidKey(f"A part of a key is text, a whole number or a UUID, not {part!r}.")
+    if not part:
+        raise InvalidKey("A part of a key is empty: it would not tell two facts apart.")
+    if "\0" in part or _LONE_SURROGATE.search(part):
+        raise InvalidKey(f"A part of a key holds a NUL or a lone surrogate: {part!r}.")
+    mark = "'" if _LOOKS_LIKE_A_NUMBER.match(part) else ""
+    return mark + part.replace("%", "%25").replace(":", "%3A")

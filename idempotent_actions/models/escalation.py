@@ -1,0 +1,100 @@
+"""The escalation: the audit row of one act on a subject, and by its unique key a guard as well."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Self
+
+from django.apps import apps
+from django.db import models
+
+from idempotent_actions.keys import MAX_KEY_LENGTH
+from idempotent_actions.ladders import MAX_RUNG_LENGTH
+from idempotent_actions.models.run import Run
+
+__all__ = ["Escalation", "EscalationQuerySet", "subject_ref"]
+
+
+def subject_ref(subject: models.Model) -> str:
+    """Name a subject in reports and errors, like ``billing.invoice:42``."""
+    return f"{subject._meta.label_lower}:{subject.pk}"
+
+
+class EscalationQuerySet(models.QuerySet["Escalation"]):
+    """The questions asked of the audit trail, as words."""
+
+    def about(self, subject: models.Model) -> Self:
+        """Audit rows of one subject, in the order they were written."""
+        return self.filter(
+            subject_model=subject._meta.label_lower, subject_pk=str(subject.pk)
+        ).order_by("id")
+
+    def by_key(self, keys: Iterable[str]) -> dict[str, "Escalation"]:
+        """Return those audit rows that exist for these unique keys."""
+        return {row.key: row for row in self.filter(key__in=list(keys))}
+
+    def newest_moves(
+        self, action: str, model_label: str, pks: Iterable[str]
+    ) -> dict[str, "Escalation"]:
+        """Return each subject's newest act that moved it, by the text of its primary key.
+
+        A hold or a release says nothing of where the subject ought to stand.
+        """
+        rows = self.filter(action=action, subject_model=model_label, subject_pk__in=list(pks))
+        moved = rows.exclude(from_status=models.F("to_status"), from_rung=models.F("rung"))
+        newest = moved.order_by().values("subject_pk").annotate(newest=models.Max("id"))
+        ids = [row["newest"] for row in newest]
+        return {row.subject_pk: row for row in self.filter(pk__in=ids)}
+
+
+class Escalation(models.Model):
+    """One act on a subject, by a poll or a person, with the state before and after it.
+
+    Append-only. The key is made of business facts, so that a second row for the same act can't be
+    written even by code that bypasses lock and guard. What stands after the act is kept in full:
+    a subject that a stale write has put back is healed from it.
+    """
+
+    key = models.CharField(max_length=MAX_KEY_LENGTH)
+    action = models.CharField(max_length=150)
+    transition = models.CharField(max_length=100)
+    subject_model = models.CharField(max_length=200)
+    subject_pk = models.CharField(max_length=255)
+    from_status = models.CharField(max_length=255, blank=True)
+    to_status = models.CharField(max_length=255, blank=True)
+    from_rung = models.CharField(max_length=MAX_RUNG_LENGTH, blank=True)
+    rung = models.CharField(max_length=MAX_RUNG_LENGTH, blank=True)
+    cycle = models.PositiveIntegerField(null=True, blank=True)
+    revision = models.PositiveIntegerField(null=True, blank=True)
+    next_at = models.DateTimeField(null=True, blank=True)
+    actor = models.CharField(max_length=150)
+    reason = models.CharField(max_length=255, blank=True)
+    acted_at = models.DateTimeField()
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="escalations"
+    )
+
+    objects = EscalationQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["-id"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["key"], name="idempotent_escalation_key"),
+        ]
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(
+                fields=["subject_model", "subject_pk", "-id"], name="idempotent_escalation_subject"
+            ),
+            models.Index(fields=["-acted_at"], name="idempotent_escalation_acted"),
+        ]
+
+    def __str__(self) -> str:
+        to = self.rung if self.transition == "escalate" else self.to_status
+        return f"{self.subject_model}:{self.subject_pk} {self.transition} -> {to}"
+
+    @property
+    def subject(self) -> models.Model | None:
+        """The subject as it is now, or None when the row or its model is gone."""
+        try:
+            model = apps.get_model(self.subject_model)
+            return models.QuerySet(model).using(self._state.db).get(pk=self.subject_pk)
+        except (LookupError, ValueError, models.ObjectDoesNotExist):
+            return None

@@ -1,0 +1,221 @@
+"""LadderModel: the columns, the state machine and the protection of a subject on a ladder."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any, ClassVar, Self
+
+from django.db import models, router
+from django_fsm import RETURN_VALUE, transition
+
+from idempotent_actions import clock
+from idempotent_actions.ladders import MAX_RUNG_LENGTH, Ladder, Rung
+from idempotent_actions.models.fields import StatusField
+
+__all__ = ["OWN_COLUMNS", "LadderModel", "Status"]
+
+OWN_COLUMNS = frozenset(
+    {
+        "status",
+        "rung",
+        "cycle",
+        "revision",
+        "next_at",
+        "escalated_at",
+        "hold_until",
+        "hold_reason",
+    }
+)
+"""Columns that ``save()`` writes only when that very instance changed them. ``due_at`` is the host's."""
+
+
+class Status(models.TextChoices):
+    """The states of a subject on a ladder."""
+
+    OPEN = "open"
+    OVERDUE = "overdue"
+    ESCALATED = "escalated"
+    EXHAUSTED = "exhausted"
+    RESOLVED = "resolved"
+    CANCELLED = "cancelled"
+
+
+LIVE = [Status.OPEN, Status.OVERDUE, Status.ESCALATED, Status.EXHAUSTED]
+
+
+class LadderModel(models.Model):
+    """Abstract base of a subject on a ladder: the host's own table, or a side row of one.
+
+    A subclass sets ``ladder`` (a ``Ladder``, or a property that returns one for each row) and may
+    override ``on_climb`` and ``deadline_after``. It declares no manager, so that the host's wins.
+
+    The transitions below only change the instance, as django-fsm's do. Call a service
+    (``idempotent_actions.services``) to lock, guard, save and audit.
+    """
+
+    ladder: ClassVar[Ladder]
+
+    # Every column that can't be null has a default in the database too: during a rolling deploy the
+    # old code inserts rows without it.
+    status = StatusField(
+        choices=Status.choices,
+        default=Status.OPEN.value,
+        db_default=Status.OPEN.value,
+        protected=True,
+        editable=False,
+    )
+    rung = models.CharField(
+        max_length=MAX_RUNG_LENGTH, blank=True, default="", db_default="", editable=False
+    )
+    cycle = models.PositiveIntegerField(default=1, db_default=1, editable=False)
+    revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    due_at = models.DateTimeField(null=True, blank=True)
+    next_at = models.DateTimeField(null=True, blank=True, editable=False)
+    escalated_at = models.DateTimeField(null=True, blank=True, editable=False)
+    hold_until = models.DateTimeField(null=True, blank=True, editable=False)
+    hold_reason = models.CharField(
+        max_length=255, blank=True, default="", db_default="", editable=False
+    )
+
+    class Meta:
+        abstract = True
+        # Unnamed: a name would exceed 30 characters for long class names. Unconditional and without
+        # the primary key: they fit every backend and every name of a primary key.
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["status", "due_at"]),
+            models.Index(fields=["status", "next_at"]),
+        ]
+
+    # -- the host's hooks
+
+    def on_climb(self, rung: Rung) -> None:
+        """Change the row's own columns as it climbs ``rung`` (a late fee), in the same transaction."""
+
+    def deadline_after(self, rung: Rung, sent_at: datetime) -> datetime:
+        """Return when the rung above may be climbed, given that this one's notice went out then.
+
+        The default adds the rung's wait to the minute of the notice: a tick that starts some seconds
+        earlier next week must not cost the subject another day. Override for business days.
+        """
+        return sent_at.replace(second=0, microsecond=0) + rung.wait_after
+
+    # -- the state machine
+
+    @transition(field="status", source=[Status.OPEN, Status.ESCALATED], target=Status.OVERDUE.value)
+    def mark_overdue(self) -> None:
+        """Note that the current deadline has lapsed."""
+
+    @transition(field="status", source=Status.OVERDUE.value, target=Status.ESCALATED.value)
+    def escalate(self, now: datetime | None = None) -> None:
+        """Climb exactly one rung at the instant ``now`` (the database's, unless given).
+
+        Raises ``LadderExhausted`` at the ladder's end and ``UnknownRung`` where the rung the subject
+        stands on is no longer declared; the instance is then unchanged.
+        """
+        rung = self.ladder.next(self.rung)
+        now = now or self._database_now()
+        self.rung = rung.name
+        self.escalated_at = now
+        self.next_at = self.deadline_after(rung, now)
+        self.on_climb(rung)
+
+    @transition(field="status", source=Status.OVERDUE.value, target=Status.EXHAUSTED.value)
+    def exhaust(self, now: datetime | None = None) -> None:
+        """Note that the last rung's wait has lapsed: nothing is left to climb."""
+        self.escalated_at = now or self._database_now()
+        self.next_at = None
+
+    @transition(field="status", source=LIVE, target=Status.RESOLVED.value)
+    def resolve(self) -> None:
+        """End this cycle: what was overdue is settled."""
+        self._rest()
+
+    @transition(field="status", source=LIVE, target=Status.CANCELLED.value)
+    def cancel(self) -> None:
+        """End this cycle: the subject should not be escalated at all."""
+        self._rest()
+
+    @transition(
+        field="status", source=[Status.RESOLVED, Status.CANCELLED], target=Status.OPEN.value
+    )
+    def reopen(self) -> None:
+        """Begin the next cycle below the first rung."""
+        self.cycle += 1
+        self.rung = ""
+        self.escalated_at = None
+        self._rest()
+
+    @transition(
+        field="status", source=LIVE, target=RETURN_VALUE(Status.OPEN.value, Status.ESCALATED.value)
+    )
+    def adopt(self, rung: str, next_at: datetime) -> str:
+        """Stand on ``rung`` (below the first when empty) and wait until ``next_at``."""
+        self.rung = rung
+        self.next_at = next_at
+        self.revision += 1
+        return Status.ESCALATED.value if rung else Status.OPEN.value
+
+    def _rest(self) -> None:
+        self.next_at = None
+        self.hold_until = None
+        self.hold_reason = ""
+
+    def _database_now(self) -> datetime:
+        return clock.now(self._state.db or router.db_for_write(type(self), instance=self))
+
+    # -- a stale instance never writes back an old rung or state
+
+    @classmethod
+    def from_db(
+        cls, db: str | None, field_names: Collection[str], values: Collection[Any], **kwargs: Any
+    ) -> Self:
+        """Load a row and remember the app's own columns as they stand in the database."""
+        instance = super().from_db(db, field_names, values, **kwargs)
+        instance._remember(OWN_COLUMNS)
+        return instance
+
+    def refresh_from_db(
+        self,
+        using: str | None = None,
+        fields: Iterable[str] | None = None,
+        from_queryset: Any = None,
+    ) -> None:
+        """Reload as Django does, the protected state included."""
+        names = None if fields is None else list(fields)
+        self.__dict__["_refreshing"] = True
+        try:
+            super().refresh_from_db(using, names, from_queryset)
+        finally:
+            del self.__dict__["_refreshing"]
+        self._remember(OWN_COLUMNS if names is None else OWN_COLUMNS.intersection(names))
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save as Django does, but write the app's own columns only where this instance changed them.
+
+        An edit form opened before a tick, or a task that loaded the row an hour ago, can't put the
+        subject back on the rung it has left.
+        """
+        is_new = self._state.adding
+        super().save(*args, **kwargs)
+        if is_new:
+            self._remember(OWN_COLUMNS)
+
+    def _do_update(
+        self, base_qs: Any, using: Any, pk_val: Any, values: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        # Django calls this for each table of the row with (field, model, value) triples. Filtering
+        # here, rather than passing update_fields, keeps the INSERT of a row that isn't there and
+        # what save-signal receivers are told.
+        loaded = self.__dict__.get("_loaded", {})
+        wanted = [
+            entry
+            for entry in values
+            if entry[0].name not in loaded or loaded[entry[0].name] != entry[2]
+        ]
+        result = super()._do_update(base_qs, using, pk_val, wanted, *args, **kwargs)
+        if result:
+            self._remember(OWN_COLUMNS.intersection(entry[0].name for entry in wanted))
+        return result
+
+    def _remember(self, names: Iterable[str]) -> None:
+        loaded = self.__dict__.setdefault("_loaded", {})
+        loaded.update({name: self.__dict__[name] for name in names if name in self.__dict__})

@@ -1,0 +1,86 @@
+"""The report of a poll: counts that add up, errors with their subjects, and its JSON."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from idempotent_actions.acts import BatchResult
+from idempotent_actions.models.escalation import subject_ref
+
+__all__ = ["Planned", "Report", "describe_error"]
+
+_LONGEST_ERROR = 1000
+"""Characters of an error's message that are kept."""
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error as class and message, without its traceback."""
+    return f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One act that a dry run found: what the next tick does on the same data."""
+
+    subject: str
+    transition: str
+    rung: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """What one action's poll did, or would do in a dry run.
+
+    Every selected row is counted once: ``selected == applied + failed + sum(skipped)``. ``applied``
+    includes ``exhausted``; ``marked`` and ``resolved`` are the passes before it.
+    """
+
+    action: str
+    dry_run: bool = False
+    run: int | None = None
+    missing: int = 0
+    resolved: int = 0
+    marked: int = 0
+    selected: int = 0
+    applied: int = 0
+    exhausted: int = 0
+    failed: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    errors: list[dict[str, str]] = field(default_factory=list)
+    planned: list[Planned] = field(default_factory=list)
+
+    def add_error(self, subject: str, error: BaseException, kept: int) -> None:
+        """Count a failed row; keep its error among the first ``kept``."""
+        self.failed += 1
+        if len(self.errors) < kept:
+            self.errors.append({"subject": subject, "error": describe_error(error)})
+
+    def count(self, result: BatchResult, kept: int) -> None:
+        """Add a committed batch: what was applied, what was skipped and why, what failed."""
+        self.applied += len(result.applied)
+        self.exhausted += result.exhausted
+        self.skipped += result.skipped
+        self.selected += len(result.applied) + result.skipped.total() + len(result.failures)
+        for failure in result.failures:
+            self.add_error(subject_ref(failure.subject), failure.error, kept)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values for JSON."""
+        data: dict[str, Any] = {
+            "action": self.action,
+            "run": self.run,
+            "missing": self.missing,
+            "resolved": self.resolved,
+            "selected": self.selected,
+            "applied": self.applied,
+            "exhausted": self.exhausted,
+            "skipped": dict(sorted(self.skipped.items())),
+            "failed": self.failed,
+            "errors": self.errors,
+        }
+        if self.dry_run:
+            data["planned"] = [
+                {"subject": each.subject, "transition": each.transition, "rung": each.rung}
+                for each in self.planned
+            ]
+        return data

@@ -1,0 +1,227 @@
+"""A person's acts: each locks the row, asks the guard again, and writes state and audit row together.
+
+A duplicate is an answer (``Outcome``), not an error. ``InvalidInput`` is raised for arguments that a
+service can't take, before anything is written. Services join a transaction that the caller has open.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any, Unpack
+
+from django.db import models
+from django_fsm import can_proceed
+
+from idempotent_actions import clock
+from idempotent_actions.actions import Action, Reason
+from idempotent_actions.acts import Asked, act_on, audit_row, heal
+from idempotent_actions.asking import (
+    Outcome,
+    Request,
+    asked_by,
+    check_subject,
+    in_transaction,
+    registered,
+)
+from idempotent_actions.conf import get_settings
+from idempotent_actions.exceptions import InvalidInput, UnknownAction
+from idempotent_actions.guards import lock_one
+from idempotent_actions.keys import make_key
+from idempotent_actions.ladder_actions import Adopt, LadderAction
+from idempotent_actions.models.escalation import Escalation, subject_ref
+from idempotent_actions.models.ladder import LIVE, LadderModel
+from idempotent_actions.registry import registry
+from idempotent_actions.reports import Report
+from idempotent_actions.subjects import insert_missing
+from idempotent_actions.writing import Change, snapshot, write
+
+__all__ = ["Outcome", "Request", "act", "adopt", "cancel", "hold", "release", "reopen", "resolve"]
+
+Mutation = Callable[[Any, Asked], str]
+
+
+def act(action: str | type[Action], subject: models.Model, **request: Unpack[Request]) -> Outcome:
+    """Apply ``action`` to ``subject`` now: the button's and the API's way in, on the poll's own path.
+
+    ``action`` is a registered name or class; ``request`` is described at ``Request``. A subject
+    whose deadline has lapsed but which no poll has marked yet is marked first.
+
+    Raises ``LadderExhausted`` at the ladder's end, ``UnknownAction``, and what the transition raises.
+    """
+    chosen = registered(action)
+    check_subject(subject, chosen.model)
+    asked = asked_by(chosen, request)
+    seen = request.get("seen")
+    if seen is not None and not isinstance(chosen, LadderAction):
+        raise InvalidInput(f"seen is the (cycle, rung) of a ladder, and {chosen.name} is none.")
+
+    def work() -> Outcome:
+        if seen is not None and isinstance(subject, LadderModel):
+            _, refused = _locked(subject, seen, chosen.using)
+            if refused is not None:
+                return refused
+        marking = None
+        if isinstance(chosen, LadderAction):
+            marking = act_on(chosen.detection, [subject.pk], asked)
+        result = act_on(chosen, [subject.pk], asked)
+        if result.applied:
+            change = result.applied[0]
+            return Outcome(True, escalation=change.escalation, subject=change.subject)
+        for failure in result.failures:
+            raise failure.error
+        (why,) = result.skipped
+        if why == Reason.WRONG_STATUS and marking is not None and marking.skipped:
+            (why,) = marking.skipped  # detection knows why it isn't overdue
+        rows: models.QuerySet[Any] = models.QuerySet(chosen.model).using(chosen.using)
+        return Outcome(False, why, subject=rows.filter(pk=subject.pk).first())
+
+    return in_transaction(work, chosen.using)
+
+
+def hold(subject: LadderModel, until: datetime, **request: Unpack[Request]) -> Outcome:
+    """Stop the ladder for ``subject`` until the instant ``until``, when it goes on by itself.
+
+    Holding again until the same instant changes nothing (``held``).
+    """
+    clock.check_instant(until, "until")
+
+    def mutate(fresh: Any, asked: Asked) -> str:
+        if until <= asked.now:
+            raise InvalidInput(f"until must lie in the future, not at {until.isoformat()}.")
+        if fresh.status not in LIVE:
+            return Reason.WRONG_STATUS
+        if fresh.hold_until == until:
+            return Reason.HELD
+        fresh.hold_until, fresh.hold_reason = until, asked.reason
+        return ""
+
+    return _change(subject, "hold", mutate, request)
+
+
+def release(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
+    """Let the ladder of a held ``subject`` go on at the next poll (``not_held`` if it isn't)."""
+
+    def mutate(fresh: Any, asked: Asked) -> str:
+        if fresh.hold_until is None:
+            return "not_held"
+        fresh.hold_until, fresh.hold_reason = None, ""
+        return ""
+
+    return _change(subject, "release", mutate, request)
+
+
+def resolve(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
+    """End the cycle of ``subject`` as settled, from any live state."""
+    return _change(subject, "resolve", _fire("resolve"), request)
+
+
+def cancel(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
+    """End the cycle of ``subject`` without settlement, from any live state."""
+    return _change(subject, "cancel", _fire("cancel"), request)
+
+
+def reopen(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
+    """Begin the next cycle of a resolved or cancelled ``subject``, below the first rung."""
+    return _change(subject, "reopen", _fire("reopen"), request)
+
+
+def adopt(
+    action: str | type[Action],
+    queryset: models.QuerySet[Any],
+    *,
+    next_at: datetime,
+    rung: str = "",
+    by: Any,
+    reason: str,
+    now: datetime | None = None,
+) -> Report:
+    """Put existing rows in place on a ladder, so that nothing goes out for them on the first tick.
+
+    Every live row of ``queryset`` stands on ``rung`` (below the first when empty) and is not due
+    before ``next_at``. Side rows that ``missing_subjects`` yields are inserted first. Each row gets
+    an audit row and no effect. ``by``, ``reason``, ``now``: as for ``act``.
+
+    Returns a report: ``applied`` rows, ``skipped`` by reason (``wrong_status`` for those that are
+    resolved), ``failed`` ones with their errors. Raises ``InvalidInput`` for a ``next_at`` that isn't
+    in the future or a queryset of another model.
+    """
+    chosen = registered(action)
+    if not isinstance(chosen, LadderAction):
+        raise InvalidInput(f"{chosen.name} is no ladder: there is nothing to adopt onto.")
+    if not isinstance(queryset, models.QuerySet) or queryset.model is not chosen.model:
+        raise InvalidInput(f"queryset must hold rows of {chosen.model._meta.label}.")
+    asked = asked_by(chosen, {"by": by, "reason": reason, "now": now}, poll=True)
+    if clock.check_instant(next_at, "next_at") <= asked.now:
+        raise InvalidInput(f"next_at must lie in the future, not at {next_at.isoformat()}.")
+    settings = get_settings()
+    adoption = Adopt(chosen, rung, next_at)
+    report = Report(adoption.name)
+    if missing := list(chosen.missing_subjects(asked.now)):
+        for each, error in insert_missing(missing, chosen.using):
+            report.add_error(subject_ref(each), error, settings.ERRORS_KEPT)
+    pks = list(queryset.using(chosen.using).values_list("pk", flat=True))
+    for start in range(0, len(pks), settings.BATCH_SIZE):
+        batch = pks[start : start + settings.BATCH_SIZE]
+        result = in_transaction(partial(act_on, adoption, batch, asked), chosen.using)
+        report.count(result, settings.ERRORS_KEPT)
+    return report
+
+
+def _change(subject: LadderModel, name: str, mutate: Mutation, request: Any) -> Outcome:
+    """Lock, look, mutate, write: the path of every act that isn't the action itself."""
+    check_subject(subject, LadderModel)
+    action = registry.ladder_for(type(subject))
+    if action is None:
+        raise UnknownAction(f"No LadderAction is registered for {subject._meta.label}.")
+    asked = asked_by(action, request)
+
+    def work() -> Outcome:
+        fresh, refused = _locked(subject, request.get("seen"), action.using)
+        if refused is not None:
+            return refused
+        before = snapshot(fresh)
+        if why := mutate(fresh, asked):
+            return Outcome(False, why, subject=fresh)
+        key = _person_key(action, fresh, name)
+        done_before = Escalation.objects.using(action.using).by_key([key]).get(key)
+        if done_before is not None:
+            changes, outcome = heal(action, [(fresh, done_before)]), Outcome(False, Reason.HEALED)
+        else:
+            row = audit_row(action, fresh, before, name, key, asked)
+            changes, outcome = [Change(fresh, before, row)], Outcome(True, escalation=row)
+        for failure in write(changes, action.using):
+            raise failure.error
+        return Outcome(outcome.applied, outcome.reason, outcome.escalation, fresh)
+
+    return in_transaction(work, action.using)
+
+
+def _fire(transition: str) -> Mutation:
+    def mutate(fresh: Any, asked: Asked) -> str:
+        method = getattr(fresh, transition)
+        if not can_proceed(method, check_conditions=False):
+            return Reason.WRONG_STATUS
+        if not can_proceed(method):
+            return Reason.CONDITION
+        method()
+        return ""
+
+    return mutate
+
+
+def _person_key(action: LadderAction, subject: LadderModel, name: str) -> str:
+    """A cycle is resolved, cancelled and begun once; a hold follows the act that came before it."""
+    parts: list[str | int] = [subject.cycle, f"@{name}"]
+    if name in ("hold", "release"):
+        last = Escalation.objects.using(action.using).about(subject).last()
+        parts.append(last.pk if last else 0)
+    return make_key(action.model._meta.label_lower, subject.pk, action.name, *parts)
+
+
+def _locked(subject: LadderModel, seen: Any, using: str) -> tuple[Any, Outcome | None]:
+    fresh = lock_one(subject, using)
+    if fresh is None:
+        return None, Outcome(False, Reason.GONE)
+    if seen is not None and (fresh.cycle, fresh.rung) != tuple(seen):
+        return fresh, Outcome(False, Reason.STALE_VIEW, subject=fresh)
+    return fresh, None

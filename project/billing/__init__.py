@@ -1,0 +1,1 @@
+"""Example domain: invoices that are dunned when they lapse."""

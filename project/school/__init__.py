@@ -1,0 +1,1 @@
+"""Example domain: no-shows that are brought to somebody's attention."""
