@@ -1,6 +1,7 @@
 """Idempotent scheduled actions for Django: whatever runs a job twice, the second run is boring.
 
-The public names of a host's ``actions.py``. They import no model, so ``models.py`` may use them too.
+The public names of a host's ``actions.py``. They import no model, so a
+``models.py`` may use them too.
 """
 
 from typing import TYPE_CHECKING, Any

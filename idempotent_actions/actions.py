@@ -1,4 +1,4 @@
-"""The action: which rows are due, which transition to fire, and the pure decision all callers share."""
+"""The action: which rows are due, which transition to fire, and the decision all callers share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_REASON_LENGTH = 50
 
 
 class Reason:
-    """Reason codes of this app for a row that was selected and not applied. ``why_not`` adds its own."""
+    """Reason codes for a row that was selected and not applied. ``why_not`` adds a host's own."""
 
     CONDITION = "condition"
     EXCLUDED = "excluded"
@@ -78,8 +78,8 @@ class Branch:
 class Action:
     """A named rule: which rows of ``model`` are due, and the django-fsm ``transition`` to fire.
 
-    A subclass sets ``name``, ``model``, ``transition`` and overrides ``due``; the rest has defaults.
-    One instance, made by ``register``, serves all callers, so it keeps no state of its own.
+    A subclass sets ``name``, ``model``, ``transition`` and overrides ``due``; the rest has
+    defaults. One instance, made by ``register``, serves all callers: it keeps no state.
     """
 
     name: str = ""
@@ -115,7 +115,7 @@ class Action:
         return "once"
 
     def missing_subjects(self, now: datetime) -> Any:
-        """Yield unsaved rows that ought to exist; they are inserted, ignoring conflicts, before a poll."""
+        """Yield unsaved rows that ought to exist: a poll first inserts them, ignoring conflicts."""
         return ()
 
     # -- what the poll, the button and the preview ask
@@ -161,7 +161,7 @@ class Action:
         return self.sources & (self._checked_due(now) or Q())
 
     def branches(self, now: datetime) -> list[Branch]:
-        """Return the parts of the poll, each in an order that an index can serve; none if not polled."""
+        """Return the parts of the poll, each in an order an index serves; none if not polled."""
         due = self._checked_due(now)
         return [] if due is None else [Branch(self.sources & due, tuple(self.order_by))]
 

@@ -1,4 +1,4 @@
-"""One batch, one short transaction: lock, re-check, decide, fire, write. The poll and the button share it."""
+"""One batch, one short transaction: lock, re-check, decide, fire, write. All callers share it."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A first admin: the audit trail and the runs, to read. Nobody adds, changes or deletes them here."""
+"""A first admin: the audit trail and the runs, to read. Nobody changes them here."""
 
 from typing import TYPE_CHECKING, Any
 

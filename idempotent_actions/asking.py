@@ -1,4 +1,4 @@
-"""What a person asks and what is answered: the arguments all services share, checked before anything is written."""
+"""What a person asks and what is answered: arguments are checked before anything is written."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ class Outcome:
     """What came of a person's act. True when it was applied.
 
     ``reason`` says why not: ``stale_view``, ``wrong_status``, ``not_due``, ``held``, ``resolved``,
-    ``gone``, ``healed``, or the host's own veto. ``subject`` is the row as it is now (None when it is
-    gone); the instance handed in is never changed.
+    ``gone``, ``healed``, or the host's own veto. ``subject`` is the row as it is now (None when it
+    is gone); the instance handed in is never changed.
     """
 
     applied: bool

@@ -1,4 +1,4 @@
-"""Reading candidates: primary keys in the order that an index serves, page by page, in flat memory."""
+"""Reading candidates: primary keys in an order an index serves, page by page, in flat memory."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +12,8 @@ from idempotent_actions.actions import Action, Branch
 __all__ = ["PAGE_IN_BATCHES", "candidate_pks", "candidate_query", "ordering"]
 
 PAGE_IN_BATCHES = 20
-"""Batches of keys read by one query. Deadlines are often equal (midnight), and a page is sorted within
-equal ones: many small pages over one large group would each sort that group again."""
+"""Batches of keys read by one query. Deadlines are often equal (midnight), and a page is sorted
+within equal ones: many small pages over one large group would each sort that group again."""
 
 _ANYHOW = "_anyhow"
 
@@ -51,7 +51,7 @@ def candidate_query(
 
 
 def ordering(branch: Branch) -> list[Any]:
-    """Return the ORDER BY terms, with the primary key last and nulls at the end on every backend."""
+    """Return the ORDER BY terms: the primary key last, nulls at the end on every backend."""
     if branch.never_null:  # spares MariaDB and SQLite a second term that no index serves
         return [*branch.order_by, "pk"]
     terms = [

@@ -1,4 +1,4 @@
-"""System checks: configurations that fail in silence are said out loud, each with a way to mend it."""
+"""System checks: what would fail in silence is said out loud, each with a way to mend it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Typed settings, read lazily from ``settings.IDEMPOTENT_ACTIONS``, with their defaults beside them."""
+"""Typed settings, read lazily from ``settings.IDEMPOTENT_ACTIONS``, defaults beside them."""
 
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,4 +1,4 @@
-"""What this app asks of a database connection: which error passes, what is undone, where we stand."""
+"""What this app asks of a database connection: which error passes, and what is undone."""
 
 import random
 import time
@@ -123,7 +123,7 @@ def is_unique_violation(error: BaseException) -> bool:
 
 
 def reconnect_if_lost(using: str) -> None:
-    """Close a connection that an error has made unusable, so that the next statement opens a new one."""
+    """Close a connection that an error has made unusable: the next statement opens a new one."""
     connection = connections[using]
     if not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()

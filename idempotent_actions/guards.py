@@ -1,7 +1,8 @@
-"""The lock and the guard: lock rows by primary key, then ask again, in a second statement, if they are due.
+"""The lock and the guard: lock rows by primary key, then ask in a second statement if they are due.
 
-Lock and rule in one statement are not a guard. PostgreSQL re-evaluates the WHERE of a blocked locker on
-the newest version of the *locked* row only; a subquery in it is still answered from the old snapshot
+Lock and rule in one statement are not a guard. PostgreSQL re-evaluates the WHERE of a blocked
+locker on the newest version of the *locked* row only; a subquery in it is still answered from the
+old snapshot
 (https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-COMMITTED).
 """
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: built from business facts, never from the clock, an attempt or a random value."""
+"""Idempotency keys: made of business facts, never of the clock, an attempt or a random value."""
 
 import re
 from uuid import UUID
@@ -10,9 +10,10 @@ __all__ = ["MAX_KEY_LENGTH", "make_key"]
 MAX_KEY_LENGTH = 255
 """Characters. Short enough for a unique index on every backend, so that all give one answer."""
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
 # A text part that reads like a number, or begins with the mark itself, gets the mark: so that the
 # text primary key "7" and the integer 7 make different keys.
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _LOOKS_LIKE_A_NUMBER = re.compile(r"-?\d+\Z|'")
 
 

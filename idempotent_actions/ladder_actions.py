@@ -31,7 +31,7 @@ _BY_WAIT = ("next_at",)
 
 
 def ladder_name(model: type[models.Model]) -> str:
-    """Return the default name of a model's ladder action, like ``escalate_overdue:billing.invoice``."""
+    """Return a ladder action's default name, like ``escalate_overdue:billing.invoice``."""
     return f"escalate_overdue:{model._meta.label_lower}"
 
 
@@ -41,7 +41,7 @@ def not_held(now: datetime) -> Q:
 
 
 class LadderAction(Action):
-    """Escalates overdue subjects of a ``LadderModel``, one rung a deadline. Only ``model`` is needed."""
+    """Escalates overdue subjects of a ``LadderModel``, one rung a deadline. Set ``model``."""
 
     model: type[LadderModel]
     transition = "escalate"
@@ -52,11 +52,11 @@ class LadderAction(Action):
             self.name = ladder_name(self.model)
 
     def due(self, now: datetime) -> Q:
-        """Return the subjects whose deadline has lapsed and that nobody holds. Compose with ``&``."""
+        """Return the subjects whose deadline has lapsed and that nobody holds. Compose by ``&``."""
         return Q(due_at__lte=now) & not_held(now)
 
     def resolved_when(self) -> Q | None:
-        """Return when the host's own state says that it is over (paid, written off); None: never."""
+        """Return when the host's own state says it is over (paid, written off); None: never."""
         return None
 
     def occurrence(self, subject: Any) -> str:
@@ -125,7 +125,7 @@ class LadderAction(Action):
 
     @cached_property
     def resolution(self) -> "ResolveSettled | None":
-        """The pass that ends the ladder of what its host has settled; None without ``resolved_when``."""
+        """The pass that ends the ladder of what is settled; None without ``resolved_when``."""
         return None if self.resolved_when() is None else ResolveSettled(self)
 
     def _step(self, rung: Any, now: datetime, by: str, reason: str) -> Step:
@@ -163,7 +163,7 @@ class MarkOverdue(_Pass):
     counted_as: ClassVar[str] = "marked"
 
     def due(self, now: datetime) -> Q:
-        """Return both kinds: a bill's deadline has lapsed, or the wait after the last notice has."""
+        """Return both kinds: a bill's deadline has lapsed, or the wait after a notice has."""
         return _any(self.branches(now)) & self.ladder_action.unresolved()
 
     def branches(self, now: datetime) -> list[Branch]:

@@ -78,7 +78,7 @@ def set_state(subject: models.Model, field: models.Field[Any, Any], value: Any) 
 
 
 def leads_back(model: type[models.Model], transition: str) -> bool:
-    """Tell whether the state graph can lead from ``transition``'s targets back to a source of it."""
+    """Tell whether the state graph can lead from ``transition`` back to a source of it."""
     field: Any = state_field(model, transition)
     edges = list(field.get_all_transitions(model))
     states = _all_states(field, edges)

@@ -145,7 +145,7 @@ class _Poll:
         return self.report
 
     def _attempt(self, part: Callable[..., None], *arguments: Any) -> None:
-        """Run one pass. What breaks it (a rule that raises) is reported; the next pass still runs."""
+        """Run one pass. What breaks it (a rule that raises) is reported; the next still runs."""
         try:
             part(*arguments)
         except Exception as error:

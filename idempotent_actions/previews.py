@@ -1,4 +1,4 @@
-"""The dry run: what the next tick does on the same data, found by the tick's own rules and decision.
+"""The dry run: what the next tick does on the same data, by the tick's own rules and decision.
 
 It takes no lock, fires no signal and writes nothing, not even a sequence value.
 """
@@ -26,7 +26,7 @@ __all__ = ["preview"]
 def preview(
     action: Action, now: datetime, report: Report, limit: int | None = None, mark: bool = True
 ) -> None:
-    """Fill ``report`` with what a poll of ``action`` at ``now`` would do; ``planned`` lists the acts.
+    """Fill ``report`` with what a poll of ``action`` at ``now`` would do; ``planned`` lists it.
 
     ``limit`` and ``mark`` mean what they mean to the poll. Raises what the action's rules raise.
     """

@@ -43,8 +43,8 @@ class Registry:
         twins = [each for each in self.ladders() if each.model is action.model]
         if twins and isinstance(action, LadderAction):
             raise InvalidAction(
-                f"{action.model._meta.label} has a ladder action already, {twins[0].name!r}. A model "
-                f"has one ladder; put a second one on a side row."
+                f"{action.model._meta.label} has a ladder action already, {twins[0].name!r}. A "
+                f"model has one ladder; put a second one on a side row."
             )
         self._actions[action.name] = action
 
@@ -65,7 +65,7 @@ class Registry:
         return [action for action in self if isinstance(action, LadderAction)]
 
     def ladder_for(self, model: type[models.Model]) -> LadderAction | None:
-        """Return the ladder action of ``model``, or of a model it inherits its rows from, or None."""
+        """Return the ladder action of ``model``, or of a model it inherits from, or None."""
         exact = [each for each in self.ladders() if each.model is model]
         inherited = [each for each in self.ladders() if issubclass(model, each.model)]
         return next(iter(exact + inherited), None)

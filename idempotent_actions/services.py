@@ -1,7 +1,7 @@
-"""A person's acts: each locks the row, asks the guard again, and writes state and audit row together.
+"""A person's acts: each locks the row, asks the guard again, writes state and audit row together.
 
-A duplicate is an answer (``Outcome``), not an error. ``InvalidInput`` is raised for arguments that a
-service can't take, before anything is written. Services join a transaction that the caller has open.
+A duplicate is an answer (``Outcome``), not an error. ``InvalidInput`` is raised for arguments that
+a service can't take, before anything is written. Services join a transaction of the caller's.
 """
 
 from collections.abc import Callable
@@ -41,12 +41,13 @@ Mutation = Callable[[Any, Asked], str]
 
 
 def act(action: str | type[Action], subject: models.Model, **request: Unpack[Request]) -> Outcome:
-    """Apply ``action`` to ``subject`` now: the button's and the API's way in, on the poll's own path.
+    """Apply ``action`` to ``subject`` now: the way in of a button or an API, on the poll's path.
 
     ``action`` is a registered name or class; ``request`` is described at ``Request``. A subject
     whose deadline has lapsed but which no poll has marked yet is marked first.
 
-    Raises ``LadderExhausted`` at the ladder's end, ``UnknownAction``, and what the transition raises.
+    Raises ``LadderExhausted`` at the ladder's end, ``UnknownAction``, and what the transition
+    raises.
     """
     chosen = registered(action)
     check_subject(subject, chosen.model)
@@ -142,8 +143,8 @@ def adopt(
     an audit row and no effect. ``by``, ``reason``, ``now``: as for ``act``.
 
     Returns a report: ``applied`` rows, ``skipped`` by reason (``wrong_status`` for those that are
-    resolved), ``failed`` ones with their errors. Raises ``InvalidInput`` for a ``next_at`` that isn't
-    in the future or a queryset of another model.
+    resolved), ``failed`` ones with their errors. Raises ``InvalidInput`` for a ``next_at`` that
+    isn't in the future or a queryset of another model.
     """
     chosen = registered(action)
     if not isinstance(chosen, LadderAction):

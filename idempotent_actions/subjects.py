@@ -36,7 +36,7 @@ def insert_missing(
 
 
 def not_existing(subjects: Sequence[models.Model], using: str) -> list[models.Model]:
-    """Return those of the unsaved ``subjects`` that no unique constraint of their table has already."""
+    """Return those of the unsaved ``subjects`` that no unique constraint finds there already."""
     taken: set[int] = set()
     first: Any = subjects[0]
     checks, _date_checks = first._get_unique_checks(include_meta_constraints=True)

@@ -1,4 +1,4 @@
-"""Helpers for a host's own tests: run a tick inline, travel in time, register actions for one test."""
+"""Helpers for a host's own tests: run a tick inline, travel in time, register actions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,8 @@ __all__ = ["registered", "tick", "travel"]
 def travel(to: datetime) -> Iterator[None]:
     """Let the app's clock, which is the database's, stand still at ``to``, an aware datetime.
 
-    Deadlines are compared with it and audit rows are stamped with it, in this process only. It nests.
+    Deadlines are compared with it and audit rows stamped with it, in this process only. It
+    nests.
     """
     clock.check_instant(to, "to")
     before = clock._travelled_to

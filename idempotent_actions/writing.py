@@ -1,4 +1,4 @@
-"""Writing a batch: subjects with the same change in one UPDATE, audit rows in one INSERT, poison set apart.
+"""Writing a batch: like changes in one UPDATE, audit rows in one INSERT, poison set apart.
 
 Runs inside the batch's transaction, on rows that it has locked.
 """
@@ -13,6 +13,7 @@ from django.db.models import signals
 
 from idempotent_actions.databases import is_transient
 from idempotent_actions.exceptions import SubjectNotSaved
+from idempotent_actions.inserting import insert_rows
 from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LadderModel
 
@@ -24,7 +25,7 @@ _DATE_FIELDS = (models.DateField.pre_save, models.DateTimeField.pre_save, models
 
 @dataclass(eq=False, slots=True)
 class Change:
-    """One subject whose transition has fired, its columns before that, and its audit row, if any."""
+    """A subject whose transition has fired, its columns before, and its audit row, if any."""
 
     subject: Any
     before: dict[str, Any]
@@ -82,9 +83,7 @@ def _write_halving(changes: Sequence[Change], using: str) -> list[Failure]:
     try:
         with transaction.atomic(using=using):
             _write_subjects(changes, using)
-            Escalation.objects.using(using).bulk_create(
-                [change.escalation for change in changes if change.escalation is not None]
-            )
+            insert_rows([each.escalation for each in changes if each.escalation], using)
     except Exception as error:
         # A savepoint that could not be rolled back leaves the connection marked: nothing to save.
         if is_transient(error) or transaction.get_rollback(using):

@@ -1,4 +1,4 @@
-"""What the polling commands share: they parse, call the service, print, and choose the exit status."""
+"""What the polling commands share: they parse, call a service, print, and choose an exit status."""
 
 import argparse
 import json

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from django.db import models, router
 from django_fsm import RETURN_VALUE, transition
@@ -25,7 +25,8 @@ OWN_COLUMNS = frozenset(
         "hold_reason",
     }
 )
-"""Columns that ``save()`` writes only when that very instance changed them. ``due_at`` is the host's."""
+"""Columns that ``save()`` writes only when that very instance changed them; not ``due_at``, the
+host's own."""
 
 
 class Status(models.TextChoices):
@@ -52,7 +53,11 @@ class LadderModel(models.Model):
     (``idempotent_actions.services``) to lock, guard, save and audit.
     """
 
-    ladder: ClassVar[Ladder]
+    if TYPE_CHECKING:
+
+        @property
+        def ladder(self) -> Ladder:
+            """The ladder that this subject is on; a class attribute will do."""
 
     # Every column that can't be null has a default in the database too: during a rolling deploy the
     # old code inserts rows without it.
@@ -85,16 +90,75 @@ class LadderModel(models.Model):
             models.Index(fields=["status", "next_at"]),
         ]
 
+    # -- a stale instance never writes back an old rung or state
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save as Django does, but the app's own columns only where this instance changed them.
+
+        An edit form opened before a tick, or a task that loaded the row an hour ago, can't put
+        the subject back on the rung it has left.
+        """
+        is_new = self._state.adding
+        super().save(*args, **kwargs)
+        if is_new:
+            self._remember(OWN_COLUMNS)
+
+    @classmethod
+    def from_db(
+        cls, db: str | None, field_names: Collection[str], values: Collection[Any], **kwargs: Any
+    ) -> Self:
+        """Load a row and remember the app's own columns as they stand in the database."""
+        instance = super().from_db(db, field_names, values, **kwargs)
+        instance._remember(OWN_COLUMNS)
+        return instance
+
+    def refresh_from_db(
+        self,
+        using: str | None = None,
+        fields: Iterable[str] | None = None,
+        from_queryset: Any = None,
+    ) -> None:
+        """Reload as Django does, the protected state included."""
+        names = None if fields is None else list(fields)
+        self.__dict__["_refreshing"] = True
+        try:
+            super().refresh_from_db(using, names, from_queryset)
+        finally:
+            del self.__dict__["_refreshing"]
+        self._remember(OWN_COLUMNS if names is None else OWN_COLUMNS.intersection(names))
+
+    def _do_update(
+        self, base_qs: Any, using: Any, pk_val: Any, values: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        # Django calls this for each table of the row with (field, model, value) triples. Filtering
+        # here, rather than passing update_fields, keeps the INSERT of a row that isn't there and
+        # what save-signal receivers are told.
+        loaded = self.__dict__.get("_loaded", {})
+        wanted = [
+            entry
+            for entry in values
+            if entry[0].name not in loaded or loaded[entry[0].name] != entry[2]
+        ]
+        result = super()._do_update(base_qs, using, pk_val, wanted, *args, **kwargs)
+        if result:
+            self._remember(OWN_COLUMNS.intersection(entry[0].name for entry in wanted))
+        return result
+
+    def _remember(self, names: Iterable[str]) -> None:
+        # A new dict each time: a copy of the instance shares the old one.
+        values = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        self.__dict__["_loaded"] = self.__dict__.get("_loaded", {}) | values
+
     # -- the host's hooks
 
     def on_climb(self, rung: Rung) -> None:
-        """Change the row's own columns as it climbs ``rung`` (a late fee), in the same transaction."""
+        """Change the row's own columns as it climbs ``rung``: a late fee, say. Same transaction."""
 
     def deadline_after(self, rung: Rung, sent_at: datetime) -> datetime:
         """Return when the rung above may be climbed, given that this one's notice went out then.
 
-        The default adds the rung's wait to the minute of the notice: a tick that starts some seconds
-        earlier next week must not cost the subject another day. Override for business days.
+        The default adds the rung's wait to the minute of the notice: a tick that starts some
+        seconds earlier next week must not cost the subject another day. Override for business days.
         """
         return sent_at.replace(second=0, microsecond=0) + rung.wait_after
 
@@ -108,8 +172,8 @@ class LadderModel(models.Model):
     def escalate(self, now: datetime | None = None) -> None:
         """Climb exactly one rung at the instant ``now`` (the database's, unless given).
 
-        Raises ``LadderExhausted`` at the ladder's end and ``UnknownRung`` where the rung the subject
-        stands on is no longer declared; the instance is then unchanged.
+        Raises ``LadderExhausted`` at the ladder's end and ``UnknownRung`` where the rung the
+        subject stands on is no longer declared; the instance is then unchanged.
         """
         rung = self.ladder.next(self.rung)
         now = now or self._database_now()
@@ -161,61 +225,3 @@ class LadderModel(models.Model):
 
     def _database_now(self) -> datetime:
         return clock.now(self._state.db or router.db_for_write(type(self), instance=self))
-
-    # -- a stale instance never writes back an old rung or state
-
-    @classmethod
-    def from_db(
-        cls, db: str | None, field_names: Collection[str], values: Collection[Any], **kwargs: Any
-    ) -> Self:
-        """Load a row and remember the app's own columns as they stand in the database."""
-        instance = super().from_db(db, field_names, values, **kwargs)
-        instance._remember(OWN_COLUMNS)
-        return instance
-
-    def refresh_from_db(
-        self,
-        using: str | None = None,
-        fields: Iterable[str] | None = None,
-        from_queryset: Any = None,
-    ) -> None:
-        """Reload as Django does, the protected state included."""
-        names = None if fields is None else list(fields)
-        self.__dict__["_refreshing"] = True
-        try:
-            super().refresh_from_db(using, names, from_queryset)
-        finally:
-            del self.__dict__["_refreshing"]
-        self._remember(OWN_COLUMNS if names is None else OWN_COLUMNS.intersection(names))
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save as Django does, but write the app's own columns only where this instance changed them.
-
-        An edit form opened before a tick, or a task that loaded the row an hour ago, can't put the
-        subject back on the rung it has left.
-        """
-        is_new = self._state.adding
-        super().save(*args, **kwargs)
-        if is_new:
-            self._remember(OWN_COLUMNS)
-
-    def _do_update(
-        self, base_qs: Any, using: Any, pk_val: Any, values: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        # Django calls this for each table of the row with (field, model, value) triples. Filtering
-        # here, rather than passing update_fields, keeps the INSERT of a row that isn't there and
-        # what save-signal receivers are told.
-        loaded = self.__dict__.get("_loaded", {})
-        wanted = [
-            entry
-            for entry in values
-            if entry[0].name not in loaded or loaded[entry[0].name] != entry[2]
-        ]
-        result = super()._do_update(base_qs, using, pk_val, wanted, *args, **kwargs)
-        if result:
-            self._remember(OWN_COLUMNS.intersection(entry[0].name for entry in wanted))
-        return result
-
-    def _remember(self, names: Iterable[str]) -> None:
-        loaded = self.__dict__.setdefault("_loaded", {})
-        loaded.update({name: self.__dict__[name] for name in names if name in self.__dict__})

@@ -5,36 +5,70 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Invoice',
+            name="Invoice",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('status', django_fsm.FSMField(choices=[('open', 'Open'), ('overdue', 'Overdue'), ('escalated', 'Escalated'), ('exhausted', 'Exhausted'), ('resolved', 'Resolved'), ('cancelled', 'Cancelled')], db_default='open', default='open', editable=False, max_length=50)),
-                ('rung', models.CharField(blank=True, db_default='', default='', editable=False, max_length=50)),
-                ('cycle', models.PositiveIntegerField(db_default=1, default=1, editable=False)),
-                ('revision', models.PositiveIntegerField(db_default=0, default=0, editable=False)),
-                ('due_at', models.DateTimeField(blank=True, null=True)),
-                ('next_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('escalated_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('hold_until', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('hold_reason', models.CharField(blank=True, db_default='', default='', editable=False, max_length=255)),
-                ('number', models.CharField(max_length=32, unique=True)),
-                ('customer', models.CharField(max_length=100)),
-                ('email', models.EmailField(max_length=254)),
-                ('amount', models.DecimalField(decimal_places=2, max_digits=12)),
-                ('paid_at', models.DateTimeField(blank=True, null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("open", "Open"),
+                            ("overdue", "Overdue"),
+                            ("escalated", "Escalated"),
+                            ("exhausted", "Exhausted"),
+                            ("resolved", "Resolved"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        db_default="open",
+                        default="open",
+                        editable=False,
+                        max_length=50,
+                    ),
+                ),
+                (
+                    "rung",
+                    models.CharField(
+                        blank=True, db_default="", default="", editable=False, max_length=50
+                    ),
+                ),
+                ("cycle", models.PositiveIntegerField(db_default=1, default=1, editable=False)),
+                ("revision", models.PositiveIntegerField(db_default=0, default=0, editable=False)),
+                ("due_at", models.DateTimeField(blank=True, null=True)),
+                ("next_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("escalated_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("hold_until", models.DateTimeField(blank=True, editable=False, null=True)),
+                (
+                    "hold_reason",
+                    models.CharField(
+                        blank=True, db_default="", default="", editable=False, max_length=255
+                    ),
+                ),
+                ("number", models.CharField(max_length=32, unique=True)),
+                ("customer", models.CharField(max_length=100)),
+                ("email", models.EmailField(max_length=254)),
+                ("amount", models.DecimalField(decimal_places=2, max_digits=12)),
+                ("paid_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'ordering': ['number'],
-                'abstract': False,
-                'indexes': [models.Index(fields=['status', 'due_at'], name='billing_inv_status_bc0902_idx'), models.Index(fields=['status', 'next_at'], name='billing_inv_status_64f279_idx')],
+                "ordering": ["number"],
+                "abstract": False,
+                "indexes": [
+                    models.Index(fields=["status", "due_at"], name="billing_inv_status_bc0902_idx"),
+                    models.Index(
+                        fields=["status", "next_at"], name="billing_inv_status_64f279_idx"
+                    ),
+                ],
             },
         ),
     ]

@@ -5,35 +5,73 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Intervention',
+            name="Intervention",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('status', django_fsm.FSMField(choices=[('open', 'Open'), ('overdue', 'Overdue'), ('escalated', 'Escalated'), ('exhausted', 'Exhausted'), ('resolved', 'Resolved'), ('cancelled', 'Cancelled')], db_default='open', default='open', editable=False, max_length=50)),
-                ('rung', models.CharField(blank=True, db_default='', default='', editable=False, max_length=50)),
-                ('cycle', models.PositiveIntegerField(db_default=1, default=1, editable=False)),
-                ('revision', models.PositiveIntegerField(db_default=0, default=0, editable=False)),
-                ('due_at', models.DateTimeField(blank=True, null=True)),
-                ('next_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('escalated_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('hold_until', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('hold_reason', models.CharField(blank=True, db_default='', default='', editable=False, max_length=255)),
-                ('student', models.CharField(max_length=100)),
-                ('programme', models.CharField(max_length=100)),
-                ('guardian_email', models.EmailField(max_length=254)),
-                ('attended', models.BooleanField(default=False)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("open", "Open"),
+                            ("overdue", "Overdue"),
+                            ("escalated", "Escalated"),
+                            ("exhausted", "Exhausted"),
+                            ("resolved", "Resolved"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        db_default="open",
+                        default="open",
+                        editable=False,
+                        max_length=50,
+                    ),
+                ),
+                (
+                    "rung",
+                    models.CharField(
+                        blank=True, db_default="", default="", editable=False, max_length=50
+                    ),
+                ),
+                ("cycle", models.PositiveIntegerField(db_default=1, default=1, editable=False)),
+                ("revision", models.PositiveIntegerField(db_default=0, default=0, editable=False)),
+                ("due_at", models.DateTimeField(blank=True, null=True)),
+                ("next_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("escalated_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("hold_until", models.DateTimeField(blank=True, editable=False, null=True)),
+                (
+                    "hold_reason",
+                    models.CharField(
+                        blank=True, db_default="", default="", editable=False, max_length=255
+                    ),
+                ),
+                ("student", models.CharField(max_length=100)),
+                ("programme", models.CharField(max_length=100)),
+                ("guardian_email", models.EmailField(max_length=254)),
+                ("attended", models.BooleanField(default=False)),
             ],
             options={
-                'abstract': False,
-                'indexes': [models.Index(fields=['status', 'due_at'], name='school_inte_status_0c19bb_idx'), models.Index(fields=['status', 'next_at'], name='school_inte_status_4eebb8_idx')],
-                'constraints': [models.UniqueConstraint(fields=('student', 'programme'), name='one_per_programme')],
+                "abstract": False,
+                "indexes": [
+                    models.Index(fields=["status", "due_at"], name="school_inte_status_0c19bb_idx"),
+                    models.Index(
+                        fields=["status", "next_at"], name="school_inte_status_4eebb8_idx"
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("student", "programme"), name="one_per_programme"
+                    )
+                ],
             },
         ),
     ]

@@ -1,0 +1,43 @@
+"""Memory: a poll holds one batch and one page of keys, however much is due."""
+
+import pytest
+from django.db import connection
+
+from tests.contention.children import finish, go, start
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+
+FLAT = 20  # MB that 200,000 due rows may take beyond what 10,000 take
+
+POLL = """
+import resource
+from idempotent_actions.polling import escalate_overdue
+from project.billing.models import Invoice
+(report,) = escalate_overdue(Invoice)
+unit = 1024**2 if sys.platform == "darwin" else 1024
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+print(json.dumps({"applied": report.applied, "peak": peak}))
+"""
+
+
+def peak_memory(rows: int) -> float:
+    """Return the peak of a process, in MB, that marks and escalates so many rows."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM billing_invoice")
+        cursor.execute(
+            "INSERT INTO billing_invoice (number, customer, email, amount, due_at)"
+            " SELECT 'n' || g, 'c', 'a@example.org', 1, now() - interval '1 day'"
+            " FROM generate_series(1, %s) g",
+            [rows],
+        )
+    child = start(POLL)
+    go(child)
+    result = finish(child, timeout=240)
+    assert result["applied"] == rows
+    return float(result["peak"])
+
+
+def test_memory_is_flat_from_ten_thousand_to_two_hundred_thousand_due_rows() -> None:
+    small, large = peak_memory(10_000), peak_memory(200_000)
+    print(f"10,000 rows: {small:.0f} MB; 200,000 rows: {large:.0f} MB")
+    assert large - small < FLAT

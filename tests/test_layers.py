@@ -1,0 +1,118 @@
+"""A file of the package imports only from lower floors, so that the package reads bottom up."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "idempotent_actions"
+ROOT = Path(__file__).parent.parent
+
+# File or folder -> floor. Inside a folder, files import each other freely.
+FLOORS = {
+    # words: errors, and what a database can do
+    "databases": 0,
+    "exceptions": 0,
+    "inserting": 0,
+    # rules without a row: settings, clock, keys, ladders, state graphs
+    "clock": 1,
+    "conf": 1,
+    "keys": 1,
+    "ladders": 1,
+    "machines": 1,
+    # what is stored, and what an action is
+    "actions": 2,
+    "models": 2,
+    # one step with a batch of rows: find, lock, write
+    "candidates": 3,
+    "guards": 3,
+    "ladder_actions": 3,
+    "migrations": 3,
+    "writing": 3,
+    # one act, and who is registered
+    "acts": 4,
+    "registry": 4,
+    "subjects": 4,
+    # an act asked for by a person; what a run tells
+    "asking": 5,
+    "checks": 5,
+    "reports": 5,
+    # the ways in
+    "previews": 6,
+    "services": 6,
+    # the poll
+    "polling": 7,
+    # faces: they parse and show
+    "admin": 8,
+    "management": 8,
+    "testing": 8,
+    # the door
+    "__init__": 9,
+    "apps": 9,
+}
+
+# Loads checks and actions when Django is ready, so from inside a function it looks upwards.
+LOOKS_UP = "apps"
+
+
+def modules() -> Iterator[str]:
+    """The package's modules by dotted name, the package itself first."""
+    for file in sorted((ROOT / PACKAGE).rglob("*.py")):
+        yield ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def entry(module: str) -> str:
+    """The name in the table that stands for a module: its file's, or its folder's."""
+    return module.split(".")[1] if module != PACKAGE else "__init__"
+
+
+def imports(module: str) -> Iterator[str]:
+    """The modules that a module imports when it runs, also from inside its functions."""
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    package = module if path.is_dir() else module.rpartition(".")[0]
+    for node in running([ast.parse(file.read_text())], into_functions=entry(module) != LOOKS_UP):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *filter(None, [base])])
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                yield name if name in KNOWN else base
+
+
+def running(nodes: Iterable[ast.AST], *, into_functions: bool) -> Iterator[ast.AST]:
+    """These nodes and all below them, without what only a type checker reads."""
+    for node in nodes:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from running(node.orelse, into_functions=into_functions)
+        elif into_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+            yield from running(ast.iter_child_nodes(node), into_functions=into_functions)
+
+
+KNOWN = frozenset(modules())
+
+
+def test_every_file_has_a_floor_and_every_floor_a_file() -> None:
+    assert {entry(module) for module in KNOWN} == set(FLOORS)
+
+
+@pytest.mark.parametrize("module", sorted(KNOWN))
+def test_a_file_imports_only_from_lower_floors(module: str) -> None:
+    floor = FLOORS[entry(module)]
+    upward = {
+        name
+        for name in imports(module)
+        if name in KNOWN and entry(name) != entry(module) and FLOORS[entry(name)] >= floor
+    }
+    assert not upward, f"{module} is on floor {floor}"
+
+
+@pytest.mark.parametrize("module", sorted(KNOWN))
+def test_the_package_knows_neither_the_example_nor_the_tests(module: str) -> None:
+    assert not {"project", "tests"} & {name.split(".")[0] for name in imports(module)}
