@@ -40,11 +40,18 @@ class Asked:
 class BatchResult:
     """What came of a batch. Valid only once its transaction has committed."""
 
-    selected: int = 0
     applied: list[Change] = field(default_factory=list)
     exhausted: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+
+
+class _Condemned(Exception):
+    """Rows were refused after their transitions had left traces: roll back, go on without them."""
+
+    def __init__(self, failures: list[Failure]) -> None:
+        super().__init__()
+        self.failures = failures
 
 
 def act_on(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
@@ -54,13 +61,27 @@ def act_on(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
     the database refuses, is set apart as a failure and the others are done. Raises what ends the
     whole transaction (a deadlock, a lost connection), with nothing written.
     """
+    condemned: list[Failure] = []
+    while True:
+        without = {failure.subject.pk for failure in condemned}
+        try:
+            result = _act_once(action, [pk for pk in pks if pk not in without], asked)
+        except _Condemned as error:
+            condemned += error.failures
+        else:
+            result.failures += condemned
+            return result
+
+
+def _act_once(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
     using = action.using
     with transaction.atomic(using=using):
         guarded = lock_and_recheck(action, pks, asked.now, wait=asked.wait)
-        result = BatchResult(len(pks), skipped=Counter(guarded.held_back.values()))
+        result = BatchResult(skipped=Counter(guarded.held_back.values()))
         planned = _plan(action, guarded.due, asked, result)
         changes, healed = _fire(action, planned, asked, result)
         failures = write(changes, using) + write(healed, using)
+        _condemn(failures, changes)
     refused = {id(failure.subject) for failure in failures}
     result.failures += failures
     result.applied = [each for each in changes if id(each.subject) not in refused]
@@ -117,7 +138,7 @@ def _fire(
             continue
         before = snapshot(plan.subject)
         try:
-            with lazy_savepoint(action.using):
+            with lazy_savepoint(action.using) as traces:
                 getattr(plan.subject, plan.decision.transition)(**plan.decision.arguments)
         except Exception as error:
             _set_apart(plan.subject, error, asked, result)
@@ -125,8 +146,14 @@ def _fire(
         row = None
         if action.audited and plan.decision.step is not None:
             row = audit_row(action, plan.subject, before, plan.decision.transition, plan.key, asked)
-        changes.append(Change(plan.subject, before, row))
+        changes.append(Change(plan.subject, before, row, traces.left))
     return changes, heal(action, behind)
+
+
+def _condemn(failures: Sequence[Failure], changes: Sequence[Change]) -> None:
+    refused = {id(failure.subject) for failure in failures}
+    if any(change.left_traces and id(change.subject) in refused for change in changes):
+        raise _Condemned(list(failures))
 
 
 def heal(action: Action, behind: Sequence[tuple[Any, Escalation]]) -> list[Change]:

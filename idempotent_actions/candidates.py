@@ -1,7 +1,8 @@
 """Reading candidates: primary keys in an order an index serves, page by page, in flat memory."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
 from django.db import models
 from django.db.models import F, Q
@@ -9,13 +10,22 @@ from django.db.models.functions import Cast
 
 from idempotent_actions.actions import Action, Branch
 
-__all__ = ["PAGE_IN_BATCHES", "candidate_pks", "candidate_query", "ordering"]
+__all__ = ["PAGE_IN_BATCHES", "candidate_pks", "candidate_query", "in_batches", "ordering"]
+
+T = TypeVar("T")
 
 PAGE_IN_BATCHES = 20
 """Batches of keys read by one query. Deadlines are often equal (midnight), and a page is sorted
 within equal ones: many small pages over one large group would each sort that group again."""
 
 _ANYHOW = "_anyhow"
+
+
+def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most ``size`` items, reading no further ahead."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
 
 
 def candidate_pks(action: Action, branch: Branch, page_size: int) -> Iterator[list[Any]]:

@@ -74,14 +74,22 @@ def retry_transient(work: Callable[[], T], *, using: str, tries: int) -> T:
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
+class Traces:
+    """What a block has left in the transaction: SQL it ran, or hooks for after the commit."""
+
+    left = False
+
+
 @contextmanager
-def lazy_savepoint(using: str) -> Iterator[None]:
+def lazy_savepoint(using: str) -> Iterator[Traces]:
     """Undo the database work of the block alone when it raises, inside an open transaction.
 
     The savepoint is set just before the block's first SQL statement. Most transitions run none,
-    and for them this costs nothing, where ``atomic()`` costs two round trips for each row.
+    and for them this costs nothing, where ``atomic()`` costs two round trips for each row. The
+    object it yields tells afterwards whether anything was left that only a rollback can undo.
     """
     connection = connections[using]
+    traces = Traces()
     hooks = len(connection.run_on_commit)
     savepoint: str | None = None
     opening = False
@@ -97,7 +105,7 @@ def lazy_savepoint(using: str) -> Iterator[None]:
 
     try:
         with connection.execute_wrapper(before_first_statement):
-            yield
+            yield traces
     except Exception:
         if savepoint is not None:
             transaction.savepoint_rollback(savepoint, using)
@@ -106,6 +114,7 @@ def lazy_savepoint(using: str) -> Iterator[None]:
         transaction.set_rollback(False, using)
         del connection.run_on_commit[hooks:]
         raise
+    traces.left = savepoint is not None or len(connection.run_on_commit) > hooks
     if savepoint is not None:
         transaction.savepoint_commit(savepoint, using)
 

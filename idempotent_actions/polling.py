@@ -1,10 +1,10 @@
 """The poll: read current state, act on it batch by batch, and keep a record of the run."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 
 from django.db import models
 
@@ -24,8 +24,6 @@ from idempotent_actions.reports import Report
 from idempotent_actions.subjects import insert_missing
 
 __all__ = ["PollOptions", "escalate_overdue", "mark_overdue", "run_action", "tick"]
-
-T = TypeVar("T")
 
 
 class PollOptions(TypedDict, total=False):
@@ -82,15 +80,16 @@ def run_action(action: Action, **options: Unpack[PollOptions]) -> Report:
     of the action's own rules is reported as one failed row, named after the model.
     """
     _check(options)
-    now = options.get("now") or clock.now(action.using)
-    if options.get("dry_run"):
-        report = Report(action.name, dry_run=True)
-        try:
+    report = Report(action.name, dry_run=options.get("dry_run", False))
+    try:
+        now = options.get("now") or clock.now(action.using)
+        if report.dry_run:
             preview(action, now, report, options.get("limit"), options.get("mark", True))
-        except Exception as error:
-            report.add_error(action.model._meta.label_lower, error, get_settings().ERRORS_KEPT)
-        return report
-    return _Poll(action, now, options).run()
+        else:
+            _Poll(action, now, report, options).run()
+    except Exception as error:
+        report.add_error(action.model._meta.label_lower, error, get_settings().ERRORS_KEPT)
+    return report
 
 
 def _ladders(model: type[models.Model] | None) -> list[LadderAction]:
@@ -118,9 +117,10 @@ def _check(options: PollOptions) -> None:
 class _Poll:
     """One run of one action. Counts reach the report only after their batch has committed."""
 
-    def __init__(self, action: Action, now: datetime, options: PollOptions) -> None:
+    def __init__(self, action: Action, now: datetime, report: Report, options: PollOptions) -> None:
         self.action = action
         self.now = now
+        self.report = report
         self.settings = get_settings()
         self.batch_size = options.get("batch_size") or self.settings.BATCH_SIZE
         self.limit = options.get("limit")
@@ -130,10 +130,10 @@ class _Poll:
         self.record = self.runs.create(
             action=action.name, now=now, started_at=clock.now(action.using)
         )
-        self.report = Report(action.name, run=self.record.pk)
+        self.report.run = self.record.pk
         self.asked = Asked(now, run=self.record)
 
-    def run(self) -> Report:
+    def run(self) -> None:
         self._attempt(self._insert_missing)
         if isinstance(self.action, LadderAction):
             if self.action.resolution is not None:
@@ -142,7 +142,6 @@ class _Poll:
                 self._attempt(self._poll, self.action.detection)
         self._attempt(self._poll, self.action)
         self._save_counts(finished_at=clock.now(self.action.using))
-        return self.report
 
     def _attempt(self, part: Callable[..., None], *arguments: Any) -> None:
         """Run one pass. What breaks it (a rule that raises) is reported; the next still runs."""
@@ -153,15 +152,10 @@ class _Poll:
             self._fail(self.action.model._meta.label_lower, error)
 
     def _insert_missing(self) -> None:
-        for batch in _batches(self.action.missing_subjects(self.now), self.batch_size):
-            self.report.missing += len(batch)
-            failures = retry_transient(
-                partial(insert_missing, batch, self.action.using),
-                using=self.action.using,
-                tries=self.settings.MAX_TRIES,
-            )
-            for subject, error in failures:
-                self._fail(subject_ref(subject), error)
+        for count, failures in insert_missing(self.action, self.now, self.batch_size):
+            self.report.missing += count
+            for failure in failures:
+                self._fail(subject_ref(failure.subject), failure.error)
 
     def _poll(self, action: Action) -> None:
         wanted = self.limit if action is self.action else None
@@ -225,9 +219,3 @@ class _Poll:
             errors=report.errors,
             **also,
         )
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch

@@ -4,15 +4,15 @@ It takes no lock, fires no signal and writes nothing, not even a sequence value.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from django.db.models import Q
 
 from idempotent_actions import machines
 from idempotent_actions.actions import Action, Branch, Decision, Reason
-from idempotent_actions.candidates import candidate_pks
+from idempotent_actions.candidates import candidate_pks, in_batches
 from idempotent_actions.conf import get_settings
 from idempotent_actions.ladder_actions import LadderAction
 from idempotent_actions.models.escalation import Escalation, subject_ref
@@ -63,10 +63,15 @@ class _Preview:
         """The action's own rule but for the state, which detection is about to change."""
         return self.action.due(self.now) or Q()
 
+    def _branches(self) -> list[Branch]:
+        rule, branches = self._rule(), self.action.branches(self.now)
+        if self.detection is None:
+            return [replace(branch, rule=branch.rule & rule) for branch in branches]
+        return [replace(branch, rule=rule) for branch in branches]
+
     def _batches(self) -> Iterator[list[Any]]:
         """Yield subjects in the order in which the tick acts on them once they are marked."""
-        for first in self.action.branches(self.now):
-            branch = Branch(self._rule(), first.order_by, first.never_null)
+        for branch in self._branches():
             rows = self.action.get_queryset().using(self.action.using)
             for pks in candidate_pks(self.action, branch, self.settings.BATCH_SIZE):
                 due = set(rows.filter(self._due(), pk__in=pks).values_list("pk", flat=True))
@@ -77,9 +82,8 @@ class _Preview:
 
     def _missing(self) -> Iterator[Any]:
         """Yield the rows that the tick would insert and then find due."""
-        subjects: Iterator[Any] = iter(self.action.missing_subjects(self.now))
         using = self.action.using
-        while batch := list(islice(subjects, self.settings.BATCH_SIZE)):
+        for batch in in_batches(self.action.missing_subjects(self.now), self.settings.BATCH_SIZE):
             subject: Any
             for subject in not_existing(batch, using):
                 found = would_match(subject, self._rule(), using)
@@ -126,7 +130,9 @@ class _Preview:
     def _decide(self, subject: Any) -> tuple[Decision | Exception, str]:
         try:
             decision = self.action.decide(subject, self.now)
-            return decision, self.action.key(subject, decision.step) if decision.step else ""
+            if decision.step is None or not self.action.audited:
+                return decision, ""
+            return decision, self.action.key(subject, decision.step)
         except Exception as error:
             return error, ""
 
@@ -135,6 +141,7 @@ class _Preview:
         rung = step.rung.name if step and step.rung else ""
         self.report.selected += 1
         self.report.applied += 1
+        self.report.marked += self.action.counted_as == "marked"
         self.report.exhausted += bool(step and step.exhausted)
         self.report.planned.append(Planned(subject_ref(subject), decision.transition, rung))
 

@@ -23,6 +23,7 @@ from idempotent_actions.asking import (
     in_transaction,
     registered,
 )
+from idempotent_actions.candidates import in_batches
 from idempotent_actions.conf import get_settings
 from idempotent_actions.exceptions import InvalidInput, UnknownAction
 from idempotent_actions.guards import lock_one
@@ -65,16 +66,16 @@ def act(action: str | type[Action], subject: models.Model, **request: Unpack[Req
         if isinstance(chosen, LadderAction):
             marking = act_on(chosen.detection, [subject.pk], asked)
         result = act_on(chosen, [subject.pk], asked)
-        if result.applied:
-            change = result.applied[0]
-            return Outcome(True, escalation=change.escalation, subject=change.subject)
         for failure in result.failures:
             raise failure.error
+        rows: models.QuerySet[Any] = models.QuerySet(chosen.model).using(chosen.using)
+        fresh = rows.filter(pk=subject.pk).first()
+        if result.applied:
+            return Outcome(True, escalation=result.applied[0].escalation, subject=fresh)
         (why,) = result.skipped
         if why == Reason.WRONG_STATUS and marking is not None and marking.skipped:
             (why,) = marking.skipped  # detection knows why it isn't overdue
-        rows: models.QuerySet[Any] = models.QuerySet(chosen.model).using(chosen.using)
-        return Outcome(False, why, subject=rows.filter(pk=subject.pk).first())
+        return Outcome(False, why, subject=fresh)
 
     return in_transaction(work, chosen.using)
 
@@ -157,12 +158,11 @@ def adopt(
     settings = get_settings()
     adoption = Adopt(chosen, rung, next_at)
     report = Report(adoption.name)
-    if missing := list(chosen.missing_subjects(asked.now)):
-        for each, error in insert_missing(missing, chosen.using):
-            report.add_error(subject_ref(each), error, settings.ERRORS_KEPT)
+    for _count, failures in insert_missing(chosen, asked.now, settings.BATCH_SIZE):
+        for failure in failures:
+            report.add_error(subject_ref(failure.subject), failure.error, settings.ERRORS_KEPT)
     pks = list(queryset.using(chosen.using).values_list("pk", flat=True))
-    for start in range(0, len(pks), settings.BATCH_SIZE):
-        batch = pks[start : start + settings.BATCH_SIZE]
+    for batch in in_batches(pks, settings.BATCH_SIZE):
         result = in_transaction(partial(act_on, adoption, batch, asked), chosen.using)
         report.count(result, settings.ERRORS_KEPT)
     return report

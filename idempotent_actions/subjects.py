@@ -1,6 +1,8 @@
 """The subjects that ought to exist and don't: insert them, or say what would be inserted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from django.db import models, transaction
@@ -9,27 +11,40 @@ from django.db.models.expressions import Value
 from django.db.models.sql import Query
 from django.db.models.sql.constants import SINGLE
 
-from idempotent_actions.databases import is_transient, is_unique_violation
-from idempotent_actions.writing import hooks_into_save
+from idempotent_actions.actions import Action
+from idempotent_actions.candidates import in_batches
+from idempotent_actions.conf import get_settings
+from idempotent_actions.databases import is_transient, is_unique_violation, retry_transient
+from idempotent_actions.writing import Failure, hooks_into_save
 
 __all__ = ["insert_missing", "not_existing", "would_match"]
 
 
 def insert_missing(
-    subjects: Sequence[models.Model], using: str
-) -> list[tuple[models.Model, Exception]]:
-    """Insert unsaved rows, ignoring those that exist by any unique constraint.
+    action: Action, now: datetime, batch_size: int
+) -> Iterator[tuple[int, list[Failure]]]:
+    """Insert what ``action.missing_subjects`` yields, ignoring what exists by a unique constraint.
 
-    Returns the rows that could not be inserted for another reason, with the error. Models with save
-    hooks, and children under multi-table inheritance, are saved one by one.
+    Yields for each batch its number of rows and those that could not be inserted for another
+    reason. Models with save hooks and children under multi-table inheritance are saved singly.
     """
+    for batch in in_batches(action.missing_subjects(now), batch_size):
+        failures = retry_transient(
+            partial(_insert_batch, batch, action.using),
+            using=action.using,
+            tries=get_settings().MAX_TRIES,
+        )
+        yield len(batch), failures
+
+
+def _insert_batch(subjects: Sequence[models.Model], using: str) -> list[Failure]:
     model = type(subjects[0])
     with transaction.atomic(using=using):
         if not hooks_into_save(model) and not model._meta.parents and _insert_all(subjects, using):
             return []
         errors = [(subject, _insert(subject, using)) for subject in subjects]
     return [
-        (subject, error)
+        Failure(subject, error)
         for subject, error in errors
         if error is not None and not is_unique_violation(error)
     ]

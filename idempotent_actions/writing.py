@@ -30,6 +30,8 @@ class Change:
     subject: Any
     before: dict[str, Any]
     escalation: Escalation | None = None
+    left_traces: bool = False
+    """The transition itself wrote to the database, or registered a hook for after the commit."""
 
 
 @dataclass(frozen=True, slots=True)
