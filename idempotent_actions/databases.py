@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 
 __all__ = [
     "inside_transaction",
@@ -100,7 +100,7 @@ def lazy_savepoint(using: str) -> Iterator[Traces]:
         nonlocal savepoint, opening
         if not opening:
             opening = True  # first: setting the savepoint comes through here again
-            savepoint = transaction.savepoint(using)
+            savepoint = connection.savepoint()
         return execute(sql, params, many, context)
 
     try:
@@ -108,15 +108,15 @@ def lazy_savepoint(using: str) -> Iterator[Traces]:
             yield traces
     except Exception:
         if savepoint is not None:
-            transaction.savepoint_rollback(savepoint, using)
+            connection.savepoint_rollback(savepoint)
         # A nested atomic(savepoint=False) that failed condemns the whole transaction; what it did
         # is undone now. Hooks registered by the block must not outlive it either.
-        transaction.set_rollback(False, using)
+        connection.set_rollback(False)
         del connection.run_on_commit[hooks:]
         raise
     traces.left = savepoint is not None or len(connection.run_on_commit) > hooks
     if savepoint is not None:
-        transaction.savepoint_commit(savepoint, using)
+        connection.savepoint_commit(savepoint)
 
 
 def is_unique_violation(error: BaseException) -> bool:

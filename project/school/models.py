@@ -12,7 +12,7 @@ __all__ = ["Intervention"]
 
 
 class Intervention(LadderModel):
-    """A session that a student was assigned to; ``due_at`` is when it ought to have been attended."""
+    """A session that a student was assigned to; ``due_at`` is when it ought to take place."""
 
     ladder: ClassVar[Ladder] = Ladder(
         Rung("parent_notice", wait_after=timedelta(days=2)),
