@@ -32,7 +32,7 @@ def check_ladder_models(
     return messages
 
 
-@checks.register(checks.Tags.database)
+@checks.register("idempotent_actions")
 def check_aliases(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
@@ -52,7 +52,7 @@ def check_aliases(
     ]
 
 
-@checks.register(checks.Tags.database)
+@checks.register("idempotent_actions")
 def check_sqlite(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:

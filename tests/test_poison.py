@@ -60,8 +60,9 @@ def assert_only_the_poison_row_is_left(report: Any, error: str) -> None:
 
 
 def run_commit_hooks() -> None:
-    for _sids, hook, _robust in connection.run_on_commit:
-        hook()
+    entry: Any  # the savepoints it was registered under, the hook, and whether it may fail
+    for entry in connection.run_on_commit:
+        entry[1]()
 
 
 @pytest.mark.usefixtures("invoices")
