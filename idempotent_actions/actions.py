@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,7 @@ from idempotent_actions import machines
 from idempotent_actions.exceptions import InvalidAction
 from idempotent_actions.keys import make_key
 from idempotent_actions.ladders import Rung
+from idempotent_actions.models.escalation import Escalation
 
 __all__ = ["MAX_REASON_LENGTH", "POLL", "Action", "Branch", "Decision", "Reason", "Step"]
 
@@ -35,7 +37,6 @@ class Reason:
     HEALED = "healed"
     HELD = "held"
     LOCKED = "locked"
-    NOT_CREATED = "not_created"
     NOT_DUE = "not_due"
     RESOLVED = "resolved"
     STALE_VIEW = "stale_view"
@@ -91,6 +92,8 @@ class Action:
     """Order of the candidates, best one that an index serves together with ``due``."""
 
     audited: ClassVar[bool] = True
+    reads_trail: ClassVar[bool] = False
+    """Whether ``is_behind`` is to be asked, beside whether the very same act was done before."""
     counted_as: ClassVar[str] = "applied"
 
     # -- what a host overrides
@@ -129,7 +132,8 @@ class Action:
         """
         if blocked := self.blocked(subject, now, self.transition):
             return Decision(reason=blocked)
-        return Decision(self.transition, Step(now, by, reason))
+        arguments = {"now": now} if self.tells_now else {}
+        return Decision(self.transition, Step(now, by, reason), arguments=arguments)
 
     def blocked(self, subject: Any, now: datetime, transition: str) -> str:
         """Return why ``transition`` may not fire: its states, its conditions, the host's veto."""
@@ -156,6 +160,10 @@ class Action:
         """Return what tells this occasion from another one of the same subject."""
         return (self.occurrence(subject),)
 
+    def is_behind(self, subject: Any, move: Escalation) -> bool:
+        """Tell whether ``move``, the newest act on ``subject``, is ahead of what the row says."""
+        return False
+
     def rule(self, now: datetime) -> Q:
         """Return the whole guard as a Q: the transition's source states and ``due``."""
         return self.sources & (self._checked_due(now) or Q())
@@ -168,6 +176,11 @@ class Action:
     def why_not_due(self, subjects: Sequence[Any], now: datetime, using: str) -> dict[Any, str]:
         """Return more telling reasons than "not_due" for rows the guard dropped, by primary key."""
         return {}
+
+    @cached_property
+    def tells_now(self) -> bool:
+        """Whether the transition takes ``now``: it is then told the instant of the poll or act."""
+        return "now" in inspect.signature(getattr(self.model, self.transition)).parameters
 
     @cached_property
     def sources(self) -> Q:

@@ -17,7 +17,7 @@ from idempotent_actions.models.ladder import LadderModel
 from idempotent_actions.models.run import Run
 from idempotent_actions.writing import Change, Failure, snapshot, write
 
-__all__ = ["Asked", "BatchResult", "act_on", "audit_row", "heal"]
+__all__ = ["Asked", "BatchResult", "Plan", "act_on", "audit_row", "find_behind", "heal", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def _act_once(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
     with transaction.atomic(using=using):
         guarded = lock_and_recheck(action, pks, asked.now, wait=asked.wait)
         result = BatchResult(skipped=Counter(guarded.held_back.values()))
-        planned = _plan(action, guarded.due, asked, result)
-        changes, healed = _fire(action, planned, asked, result)
+        plans = _plan_all(action, guarded.due, asked, result)
+        changes, healed = _fire(action, plans, asked, result)
         failures = write(changes, using) + write(healed, using)
         _condemn(failures, changes)
     refused = {id(failure.subject) for failure in failures}
@@ -91,63 +91,96 @@ def _act_once(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
     return result
 
 
-@dataclass(slots=True)
-class _Plan:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is decided for a subject, and the unique key of the audit row it would write."""
+
     subject: Any
     decision: Decision
     key: str = ""
 
 
-def _plan(
+def plan(action: Action, subject: Any, asked: Asked) -> Plan:
+    """Decide, and name the audit row. Raises what the action's rules raise."""
+    decision = action.decide(subject, asked.now, by=asked.by, reason=asked.reason, poll=asked.poll)
+    if decision.step is None or not action.audited:
+        return Plan(subject, decision)
+    return Plan(subject, decision, action.key(subject, decision.step))
+
+
+def find_behind(action: Action, plans: Sequence[Plan]) -> dict[Any, Escalation]:
+    """Return the subjects whose row is behind their own audit trail, by primary key.
+
+    A stale write by the host has put the row back, and not the trail: the very same act was done
+    before, or a later one. The audit row returned says where the subject ought to stand.
+    """
+    trail = Escalation.objects.using(action.using)
+    audited = [each for each in plans if each.key]
+    if not audited:
+        return {}
+    done = trail.by_key(each.key for each in audited)
+    doubled = [each.subject.pk for each in audited if each.key in done]
+    asked_for = [each.subject.pk for each in audited] if action.reads_trail else doubled
+    moves: dict[str, Escalation] = {}
+    if asked_for:
+        label = action.model._meta.label_lower
+        moves = trail.newest_moves(action.audit_name, label, [str(pk) for pk in asked_for])
+    behind = {}
+    for each in audited:
+        move = moves.get(str(each.subject.pk), done.get(each.key))
+        if move and (each.key in done or action.is_behind(each.subject, move)):
+            behind[each.subject.pk] = move
+    return behind
+
+
+def _plan_all(
     action: Action, subjects: Sequence[Any], asked: Asked, result: BatchResult
-) -> list[_Plan]:
-    planned = []
+) -> list[Plan]:
+    plans = []
     for subject in subjects:
         try:
             with lazy_savepoint(action.using):
-                decision = action.decide(
-                    subject, asked.now, by=asked.by, reason=asked.reason, poll=asked.poll
-                )
-                key = ""
-                if action.audited and decision.step is not None:
-                    key = action.key(subject, decision.step)
+                planned = plan(action, subject, asked)
         except Exception as error:
             _set_apart(subject, error, asked, result)
             continue
-        if decision.step is None:
-            result.skipped[decision.reason] += 1
+        if planned.decision.step is None:
+            result.skipped[planned.decision.reason] += 1
         else:
-            planned.append(_Plan(subject, decision, key))
-    return planned
+            plans.append(planned)
+    return plans
 
 
 def _fire(
-    action: Action, planned: Sequence[_Plan], asked: Asked, result: BatchResult
+    action: Action, plans: Sequence[Plan], asked: Asked, result: BatchResult
 ) -> tuple[list[Change], list[Change]]:
     """Fire the transitions in memory; return the changes to write, and those that heal."""
-    existing = Escalation.objects.using(action.using).by_key(
-        plan.key for plan in planned if plan.key
-    )
-    behind = [(plan.subject, existing[plan.key]) for plan in planned if plan.key in existing]
+    behind = find_behind(action, plans)
     changes = []
-    for plan in planned:
-        if plan.key in existing:
+    for each in plans:
+        subject, decision = each.subject, each.decision
+        if subject.pk in behind:
             continue
-        if plan.decision.reason:
-            result.skipped[plan.decision.reason] += 1
+        if decision.reason:
+            result.skipped[decision.reason] += 1
             continue
-        before = snapshot(plan.subject)
+        before = snapshot(subject)
         try:
             with lazy_savepoint(action.using) as traces:
-                getattr(plan.subject, plan.decision.transition)(**plan.decision.arguments)
+                getattr(subject, decision.transition)(**decision.arguments)
         except Exception as error:
-            _set_apart(plan.subject, error, asked, result)
+            _set_apart(subject, error, asked, result)
             continue
         row = None
-        if action.audited and plan.decision.step is not None:
-            row = audit_row(action, plan.subject, before, plan.decision.transition, plan.key, asked)
-        changes.append(Change(plan.subject, before, row, traces.left))
-    return changes, heal(action, behind)
+        if each.key:
+            row = audit_row(action, subject, before, decision.transition, each.key, asked)
+        changes.append(Change(subject, before, row, traces.left))
+    healed = [
+        heal(action, each.subject, behind[each.subject.pk])
+        for each in plans
+        if each.subject.pk in behind
+    ]
+    return changes, healed
 
 
 def _condemn(failures: Sequence[Failure], changes: Sequence[Change]) -> None:
@@ -156,27 +189,14 @@ def _condemn(failures: Sequence[Failure], changes: Sequence[Change]) -> None:
         raise _Condemned(list(failures))
 
 
-def heal(action: Action, behind: Sequence[tuple[Any, Escalation]]) -> list[Change]:
-    """Put back in place the subjects whose row is behind their own audit trail.
-
-    ``behind`` pairs a subject with the audit row of the act that was about to be done again: a
-    stale write by the host has undone the state alone. The newest act that moved the subject says
-    where it stands. No transition fires and nothing goes out.
-    """
-    if not behind:
-        return []
-    newest = Escalation.objects.using(action.using).newest_moves(
-        action.audit_name, action.model._meta.label_lower, [str(each.pk) for each, _ in behind]
-    )
-    changes = []
-    for subject, done_before in behind:
-        row = newest.get(str(subject.pk), done_before)
-        changes.append(Change(subject, snapshot(subject)))
-        machines.set_state(subject, action.state_field, row.to_status)
-        if isinstance(subject, LadderModel) and row.cycle is not None:
-            subject.rung, subject.cycle = row.rung, row.cycle
-            subject.revision, subject.next_at = row.revision or 0, row.next_at
-    return changes
+def heal(action: Action, subject: Any, move: Escalation) -> Change:
+    """Put ``subject``, whose row is behind, where ``move`` left it. No transition fires."""
+    change = Change(subject, snapshot(subject))
+    machines.set_state(subject, action.state_field, move.to_status)
+    if isinstance(subject, LadderModel) and move.cycle is not None:
+        subject.rung, subject.cycle = move.rung, move.cycle
+        subject.revision, subject.next_at = move.revision or 0, move.next_at
+    return change
 
 
 def audit_row(

@@ -26,8 +26,10 @@ def check_ladder_models(
     for model in apps.get_models():
         if app_configs is not None and model._meta.app_config not in app_configs:
             continue
-        if issubclass(model, LadderModel) and not model._meta.proxy:
-            messages += _collisions(model)
+        if not issubclass(model, LadderModel):
+            continue
+        messages += _collisions(model)
+        if not model._meta.proxy:
             messages += _lost_indexes(model)
     return messages
 
@@ -76,7 +78,10 @@ def _begins_immediate(alias: str) -> bool:
 
 
 def _collisions(model: type[LadderModel]) -> Iterator[checks.CheckMessage]:
-    for name in _replaced_fields(model) + _replaced_methods(model):
+    names = _replaced_fields(model) + _replaced_methods(model)
+    if model._meta.proxy:  # the rest is said of the model it stands for
+        names = [name for name in names if name in vars(model)]
+    for name in names:
         yield checks.Error(
             f"{model._meta.label}.{name} replaces {name} of LadderModel: the ladder would work on "
             f"the wrong thing.",

@@ -1,6 +1,7 @@
 """Idempotency keys: made of business facts, never of the clock, an attempt or a random value."""
 
 import re
+from enum import Enum
 from uuid import UUID
 
 from idempotent_actions.exceptions import InvalidKey
@@ -41,6 +42,8 @@ def make_key(*parts: str | int | UUID) -> str:
 
 
 def _escape(part: str | int | UUID) -> str:
+    if isinstance(part, Enum):
+        part = part.value
     if isinstance(part, UUID):
         return str(part)
     if isinstance(part, int) and not isinstance(part, bool):

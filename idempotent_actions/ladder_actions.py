@@ -11,7 +11,9 @@ from django.db.models import Q
 
 from idempotent_actions.actions import POLL, Action, Branch, Decision, Reason, Step
 from idempotent_actions.exceptions import LadderExhausted, UnknownRung
+from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LadderModel, Status
+from idempotent_actions.rules import opposite
 
 __all__ = [
     "EXHAUSTED",
@@ -25,6 +27,8 @@ __all__ = [
 
 EXHAUSTED = "@exhausted"
 """Stands for a rung in keys, where the ladder has ended."""
+
+_ENDS = (Status.EXHAUSTED, Status.RESOLVED, Status.CANCELLED)
 
 _BY_DEADLINE = ("due_at",)
 _BY_WAIT = ("next_at",)
@@ -46,6 +50,7 @@ class LadderAction(Action):
     model: type[LadderModel]
     transition = "escalate"
     order_by = _BY_DEADLINE
+    reads_trail = True
 
     def __init__(self) -> None:
         if not self.name and getattr(self, "model", None) is not None:
@@ -56,7 +61,11 @@ class LadderAction(Action):
         return Q(due_at__lte=now) & not_held(now)
 
     def resolved_when(self) -> Q | None:
-        """Return when the host's own state says it is over (paid, written off); None: never."""
+        """Return when the host's own state says it is over (paid, written off); None: never.
+
+        Asked of subjects about to be marked or to climb. An exhausted one, which the poll never
+        looks at again, is for ``services.resolve``.
+        """
         return None
 
     def occurrence(self, subject: Any) -> str:
@@ -106,7 +115,19 @@ class LadderAction(Action):
     def unresolved(self) -> Q:
         """Return the rows of which the host's own state doesn't say that it is over."""
         over = self.resolved_when()
-        return Q() if over is None else ~over
+        return Q() if over is None else opposite(self.model, over)
+
+    def is_behind(self, subject: Any, move: Escalation) -> bool:
+        """Tell whether the trail is ahead of the row: in a later cycle, at its end, higher up."""
+        here, there = (subject.cycle, subject.revision), (move.cycle, move.revision)
+        if here != there:
+            return here < there
+        if move.to_status in _ENDS:
+            return True
+        names = ["", *(rung.name for rung in subject.ladder)]
+        if move.rung not in names or subject.rung not in names:
+            return False
+        return names.index(subject.rung) < names.index(move.rung)
 
     def why_not_due(self, subjects: Sequence[Any], now: datetime, using: str) -> dict[Any, str]:
         """Tell held and resolved subjects from those that are merely not due."""
@@ -156,11 +177,18 @@ class _Pass(Action):
 
 
 class MarkOverdue(_Pass):
-    """Detection: marks subjects whose deadline has lapsed. It writes no audit row."""
+    """Detection: marks subjects whose deadline has lapsed. It writes no audit row.
+
+    ``alone``: no resolving has gone before it, so it leaves out what is settled itself.
+    """
 
     transition = "mark_overdue"
     audited: ClassVar[bool] = False
     counted_as: ClassVar[str] = "marked"
+
+    def __init__(self, ladder_action: LadderAction, *, alone: bool = False) -> None:
+        super().__init__(ladder_action)
+        self.alone = alone
 
     def due(self, now: datetime) -> Q:
         """Return both kinds: a bill's deadline has lapsed, or the wait after a notice has."""
@@ -169,6 +197,8 @@ class MarkOverdue(_Pass):
     def branches(self, now: datetime) -> list[Branch]:
         """Return one part for each index of ``LadderModel``."""
         lapsed = Q(due_at__lte=now) & not_held(now)
+        if self.alone:
+            lapsed &= self.ladder_action.unresolved()
         adopted_wait_over = Q(next_at__isnull=True) | Q(next_at__lte=now)
         return [
             Branch(
@@ -256,5 +286,5 @@ class Adopt(_Pass):
         return subject.cycle, "@adopt", subject.revision
 
 
-def _any(branches: list[Branch]) -> Q:
+def _any(branches: Sequence[Branch]) -> Q:
     return Q(*[branch.rule for branch in branches], _connector=Q.OR)

@@ -7,6 +7,7 @@ holds may belong to another model: only its *name* is used here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any, cast
 
 from django.db import models
@@ -45,6 +46,11 @@ def state_field(model: type[models.Model], transition: str) -> models.Field[Any,
             raise InvalidAction(
                 f"The source of {model._meta.label}.{transition} is a frozenset, which django-fsm "
                 f"takes for one single state that never matches. Use a list, tuple or set."
+            )
+        if isinstance(source, Enum) and not isinstance(source, str | int):
+            raise InvalidAction(
+                f"The source {source} of {model._meta.label}.{transition} is a plain Enum, which "
+                f"never equals what is stored. Use its value, or models.TextChoices."
             )
     name = meta.field if isinstance(meta.field, str) else meta.field.name
     field = model._meta.get_field(name)

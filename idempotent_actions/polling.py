@@ -15,7 +15,7 @@ from idempotent_actions.candidates import PAGE_IN_BATCHES, candidate_pks
 from idempotent_actions.conf import get_settings
 from idempotent_actions.databases import reconnect_if_lost, retry_transient
 from idempotent_actions.exceptions import InvalidInput, UnknownAction
-from idempotent_actions.ladder_actions import LadderAction
+from idempotent_actions.ladder_actions import LadderAction, MarkOverdue
 from idempotent_actions.models.escalation import subject_ref
 from idempotent_actions.models.run import Run
 from idempotent_actions.previews import preview
@@ -70,7 +70,7 @@ def mark_overdue(
 
     Returns and raises as ``tick`` does.
     """
-    return [run_action(action.detection, **options) for action in _ladders(model)]
+    return [run_action(MarkOverdue(each, alone=True), **options) for each in _ladders(model)]
 
 
 def run_action(action: Action, **options: Unpack[PollOptions]) -> Report:
@@ -83,6 +83,8 @@ def run_action(action: Action, **options: Unpack[PollOptions]) -> Report:
     report = Report(action.name, dry_run=options.get("dry_run", False))
     try:
         now = options.get("now") or clock.now(action.using)
+        if not action.branches(now):
+            return report  # never polled: started by services.act only
         if report.dry_run:
             preview(action, now, report, options.get("limit"), options.get("mark", True))
         else:

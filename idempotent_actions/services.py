@@ -65,6 +65,8 @@ def act(action: str | type[Action], subject: models.Model, **request: Unpack[Req
         marking = None
         if isinstance(chosen, LadderAction):
             marking = act_on(chosen.detection, [subject.pk], asked)
+            for failure in marking.failures:
+                raise failure.error
         result = act_on(chosen, [subject.pk], asked)
         for failure in result.failures:
             raise failure.error
@@ -143,9 +145,9 @@ def adopt(
     before ``next_at``. Side rows that ``missing_subjects`` yields are inserted first. Each row gets
     an audit row and no effect. ``by``, ``reason``, ``now``: as for ``act``.
 
-    Returns a report: ``applied`` rows, ``skipped`` by reason (``wrong_status`` for those that are
-    resolved), ``failed`` ones with their errors. Raises ``InvalidInput`` for a ``next_at`` that
-    isn't in the future or a queryset of another model.
+    Returns a report: ``applied`` rows, ``skipped`` by reason (``wrong_status`` or ``resolved`` for
+    those that are over), ``failed`` ones with their errors. Raises ``InvalidInput`` for a
+    ``next_at`` that isn't in the future or a queryset of another model.
     """
     chosen = registered(action)
     if not isinstance(chosen, LadderAction):
@@ -186,7 +188,9 @@ def _change(subject: LadderModel, name: str, mutate: Mutation, request: Any) -> 
         key = _person_key(action, fresh, name)
         done_before = Escalation.objects.using(action.using).by_key([key]).get(key)
         if done_before is not None:
-            changes, outcome = heal(action, [(fresh, done_before)]), Outcome(False, Reason.HEALED)
+            healed = heal(action, fresh, done_before)
+            healed.before = before
+            changes, outcome = [healed], Outcome(False, Reason.HEALED)
         else:
             row = audit_row(action, fresh, before, name, key, asked)
             changes, outcome = [Change(fresh, before, row)], Outcome(True, escalation=row)

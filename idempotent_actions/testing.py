@@ -20,7 +20,7 @@ def travel(to: datetime) -> Iterator[None]:
     """Let the app's clock, which is the database's, stand still at ``to``, an aware datetime.
 
     Deadlines are compared with it and audit rows stamped with it, in this process only. It
-    nests.
+    nests, but not across threads: start threads inside of it.
     """
     clock.check_instant(to, "to")
     before = clock._travelled_to

@@ -73,9 +73,9 @@ def hooks_into_save(model: type[models.Model]) -> bool:
 
     A model with its own ``save()``, or receivers of the save signals, is saved row by row.
     """
-    owner = next(cls for cls in model.__mro__ if "save" in cls.__dict__)
+    owners = {cls for cls in model.__mro__ if "save" in cls.__dict__}
     return (
-        owner not in (models.Model, LadderModel)
+        bool(owners - {models.Model, LadderModel})
         or signals.pre_save.has_listeners(model)
         or signals.post_save.has_listeners(model)
     )

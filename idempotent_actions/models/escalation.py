@@ -14,8 +14,9 @@ __all__ = ["Escalation", "EscalationQuerySet", "subject_ref"]
 
 
 def subject_ref(subject: models.Model) -> str:
-    """Name a subject in reports and errors, like ``billing.invoice:42``."""
-    return f"{subject._meta.label_lower}:{subject.pk}"
+    """Name a subject in reports and errors, like ``billing.invoice:42``; a new one by its text."""
+    name = f"({subject})" if subject.pk is None else subject.pk
+    return f"{subject._meta.label_lower}:{name}"
 
 
 class EscalationQuerySet(models.QuerySet["Escalation"]):
@@ -34,15 +35,14 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
     def newest_moves(
         self, action: str, model_label: str, pks: Iterable[str]
     ) -> dict[str, "Escalation"]:
-        """Return each subject's newest act that moved it, by the text of its primary key.
+        """Return each subject's newest act that placed it, by the text of its primary key.
 
         A hold or a release says nothing of where the subject ought to stand.
         """
         rows = self.filter(action=action, subject_model=model_label, subject_pk__in=list(pks))
-        moved = rows.exclude(from_status=models.F("to_status"), from_rung=models.F("rung"))
-        newest = moved.order_by().values("subject_pk").annotate(newest=models.Max("id"))
-        ids = [row["newest"] for row in newest]
-        return {row.subject_pk: row for row in self.filter(pk__in=ids)}
+        placed = rows.exclude(transition__in=("hold", "release")).order_by()
+        newest = placed.values("subject_pk").annotate(newest=models.Max("id")).values("newest")
+        return {row.subject_pk: row for row in self.filter(pk__in=newest)}
 
 
 class Escalation(models.Model):

@@ -18,9 +18,11 @@ class _StatusDescriptor(FSMFieldDescriptor):
     """
 
     def __set__(self, instance: models.Model, value: Any) -> None:
-        current = instance.__dict__.get(self.field.name, value)
+        known = self.field.name in instance.__dict__
+        current = instance.__dict__.get(self.field.name)
+        changes = current != value if known else not instance._state.adding  # deferred until now
         refreshing = instance.__dict__.get("_refreshing", False)
-        if value != current and not refreshing and not isinstance(current, DatabaseDefault):
+        if changes and not refreshing and not isinstance(current, DatabaseDefault):
             raise AttributeError(
                 f"{self.field.name} is changed by transitions and services only. "
                 f"Call a service, such as services.resolve(), instead of assigning {value!r}."

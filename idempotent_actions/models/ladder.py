@@ -1,8 +1,8 @@
 """LadderModel: the columns, the state machine and the protection of a subject on a ladder."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.db import models, router
 from django_fsm import RETURN_VALUE, transition
@@ -92,6 +92,10 @@ class LadderModel(models.Model):
 
     # -- a stale instance never writes back an old rung or state
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._remember(OWN_COLUMNS)
+
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save as Django does, but the app's own columns only where this instance changed them.
 
@@ -102,15 +106,6 @@ class LadderModel(models.Model):
         super().save(*args, **kwargs)
         if is_new:
             self._remember(OWN_COLUMNS)
-
-    @classmethod
-    def from_db(
-        cls, db: str | None, field_names: Collection[str], values: Collection[Any], **kwargs: Any
-    ) -> Self:
-        """Load a row and remember the app's own columns as they stand in the database."""
-        instance = super().from_db(db, field_names, values, **kwargs)
-        instance._remember(OWN_COLUMNS)
-        return instance
 
     def refresh_from_db(
         self,
@@ -133,7 +128,9 @@ class LadderModel(models.Model):
         # Django calls this for each table of the row with (field, model, value) triples. Filtering
         # here, rather than passing update_fields, keeps the INSERT of a row that isn't there and
         # what save-signal receivers are told.
-        loaded = self.__dict__.get("_loaded", {})
+        # An import that knows the key of an existing row, and nothing of its ladder, is new and
+        # has our defaults, which mustn't put the ladder back to its start.
+        loaded = self._defaults() if self._state.adding else self.__dict__["_loaded"]
         wanted = [
             entry
             for entry in values
@@ -143,6 +140,17 @@ class LadderModel(models.Model):
         if result:
             self._remember(OWN_COLUMNS.intersection(entry[0].name for entry in wanted))
         return result
+
+    def save_base(self, raw: bool = False, *args: Any, **kwargs: Any) -> None:
+        """Save as Django does; a fixture's row (``raw``) is restored in full."""
+        self.__dict__["_raw"] = raw
+        super().save_base(raw, *args, **kwargs)
+
+    def _defaults(self) -> dict[str, Any]:
+        if self.__dict__.get("_raw"):
+            return {}
+        fields = [self._meta.get_field(name) for name in OWN_COLUMNS]
+        return {each.name: each.get_default() for each in fields if isinstance(each, models.Field)}
 
     def _remember(self, names: Iterable[str]) -> None:
         # A new dict each time: a copy of the instance shares the old one.

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from idempotent_actions import polling
+from idempotent_actions import acts, polling
 from idempotent_actions.models import Escalation
-from idempotent_actions.models.escalation import EscalationQuerySet
 from project.billing.models import Invoice
 
 Overdue = Callable[[int], list[Invoice]]
@@ -18,7 +17,7 @@ MANY = 60  # enough for the bulk path, which reports a conflict by another error
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the poll find no earlier audit row, as if it had been written a moment ago by another."""
-    monkeypatch.setattr(EscalationQuerySet, "by_key", lambda self, keys: {})
+    monkeypatch.setattr(acts, "find_behind", lambda action, plans: {})
 
 
 def test_a_second_audit_row_for_one_act_is_refused_and_the_state_with_it(

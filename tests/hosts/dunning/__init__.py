@@ -1,0 +1,1 @@
+"""Dunning of an existing bill model, on a side row."""

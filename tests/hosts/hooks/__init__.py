@@ -1,0 +1,1 @@
+"""Models whose save() and signals do more than store."""

@@ -1,0 +1,1 @@
+"""Primary keys and managers of every kind on a ladder."""

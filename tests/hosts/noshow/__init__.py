@@ -1,0 +1,1 @@
+"""A ladder for each student and programme."""

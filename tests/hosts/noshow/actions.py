@@ -1,0 +1,33 @@
+"""What the school does about missed sessions."""
+
+from datetime import datetime
+
+from django.db import models
+from django.db.models import Exists, F, OuterRef, Q
+
+from idempotent_actions import LadderAction, register
+from tests.hosts.noshow.models import Enrolment, Holiday, Session
+
+__all__ = ["EscalateAbsences"]
+
+
+@register
+class EscalateAbsences(LadderAction):
+    """A notice to the parents, a referral, a review: one a tick, however much was missed."""
+
+    model = Enrolment
+
+    def get_queryset(self) -> models.QuerySet[Enrolment]:
+        """Read the programme along: every notice names it."""
+        return Enrolment.objects.select_related("programme")
+
+    def due(self, now: datetime) -> Q:
+        """A session was missed since the last notice, and the programme isn't on holiday."""
+        unanswered = Q(escalated_at=None) | Q(sessions__starts_at__gt=F("escalated_at"))
+        missed = Q(sessions__outcome=Session.Outcome.MISSED) & unanswered
+        holiday = Holiday.on(now.date()).filter(programme=OuterRef("programme"))
+        return super().due(now) & missed & ~Q(Exists(holiday))
+
+    def resolved_when(self) -> Q:
+        """The student has come since the first missed session."""
+        return Q(sessions__outcome=Session.Outcome.ATTENDED, sessions__starts_at__gt=F("due_at"))

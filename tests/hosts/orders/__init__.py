@@ -1,0 +1,1 @@
+"""Orders with capture and refund, on a state machine of their own."""

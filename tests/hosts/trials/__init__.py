@@ -1,0 +1,1 @@
+"""Trials that expire and can be renewed."""
