@@ -33,7 +33,8 @@ def adopt(rung: str = "") -> Report:
     )
 
 
-@pytest.mark.timeout(300)  # 20 s on two idle cores, more on busy ones
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_forty_thousand_late_bills_get_nothing_until_the_day_that_was_set() -> None:
     tenant = make_tenant()
     bills = [
