@@ -160,8 +160,8 @@ class Action:
         """Return what tells this occasion from another one of the same subject."""
         return (self.occurrence(subject),)
 
-    def is_behind(self, subject: Any, move: Escalation) -> bool:
-        """Tell whether ``move``, the newest act on ``subject``, is ahead of what the row says."""
+    def is_behind(self, subject: Any, newest: Escalation, now: datetime) -> bool:
+        """Tell whether ``newest``, the last act on ``subject``, is ahead of what the row says."""
         return False
 
     def rule(self, now: datetime) -> Q:

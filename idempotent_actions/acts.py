@@ -17,7 +17,17 @@ from idempotent_actions.models.ladder import LadderModel
 from idempotent_actions.models.run import Run
 from idempotent_actions.writing import Change, Failure, snapshot, write
 
-__all__ = ["Asked", "BatchResult", "Plan", "act_on", "audit_row", "find_behind", "heal", "plan"]
+__all__ = [
+    "Asked",
+    "BatchResult",
+    "Plan",
+    "act_on",
+    "audit_row",
+    "find_behind",
+    "heal",
+    "newest_acts",
+    "plan",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +118,34 @@ def plan(action: Action, subject: Any, asked: Asked) -> Plan:
     return Plan(subject, decision, action.key(subject, decision.step))
 
 
-def find_behind(action: Action, plans: Sequence[Plan]) -> dict[Any, Escalation]:
+def find_behind(action: Action, plans: Sequence[Plan], asked: Asked) -> dict[Any, Escalation]:
     """Return the subjects whose row is behind their own audit trail, by primary key.
 
     A stale write by the host has put the row back, and not the trail: the very same act was done
     before, or a later one. The audit row returned says where the subject ought to stand.
     """
-    trail = Escalation.objects.using(action.using)
     audited = [each for each in plans if each.key]
     if not audited:
         return {}
+    trail = Escalation.objects.using(action.using)
     done = trail.by_key(each.key for each in audited)
-    doubled = [each.subject.pk for each in audited if each.key in done]
-    asked_for = [each.subject.pk for each in audited] if action.reads_trail else doubled
-    moves: dict[str, Escalation] = {}
-    if asked_for:
-        label = action.model._meta.label_lower
-        moves = trail.newest_moves(action.audit_name, label, [str(pk) for pk in asked_for])
-    behind = {}
-    for each in audited:
-        move = moves.get(str(each.subject.pk), done.get(each.key))
-        if move and (each.key in done or action.is_behind(each.subject, move)):
-            behind[each.subject.pk] = move
-    return behind
+    read = [each for each in audited if action.reads_trail or each.key in done]
+    newest = newest_acts(action, [each.subject.pk for each in read])
+    return {
+        each.subject.pk: newest[each.subject.pk]
+        for each in read
+        if each.subject.pk in newest
+        and (each.key in done or action.is_behind(each.subject, newest[each.subject.pk], asked.now))
+    }
+
+
+def newest_acts(action: Action, pks: Sequence[Any]) -> dict[Any, Escalation]:
+    """Return the newest audit row of each of these subjects that has one, by primary key."""
+    if not pks:
+        return {}
+    label = action.model._meta.label_lower
+    rows = Escalation.objects.using(action.using).newest(action.audit_name, label, pks)
+    return {pk: rows[str(pk)] for pk in pks if str(pk) in rows}
 
 
 def _plan_all(
@@ -155,7 +170,7 @@ def _fire(
     action: Action, plans: Sequence[Plan], asked: Asked, result: BatchResult
 ) -> tuple[list[Change], list[Change]]:
     """Fire the transitions in memory; return the changes to write, and those that heal."""
-    behind = find_behind(action, plans)
+    behind = find_behind(action, plans, asked)
     changes = []
     for each in plans:
         subject, decision = each.subject, each.decision
@@ -175,11 +190,11 @@ def _fire(
         if each.key:
             row = audit_row(action, subject, before, decision.transition, each.key, asked)
         changes.append(Change(subject, before, row, traces.left))
-    healed = [
-        heal(action, each.subject, behind[each.subject.pk])
-        for each in plans
-        if each.subject.pk in behind
-    ]
+    healed = []
+    for each in plans:
+        if each.subject.pk in behind:
+            healed.append(Change(each.subject, snapshot(each.subject)))
+            heal(action, each.subject, behind[each.subject.pk])
     return changes, healed
 
 
@@ -189,14 +204,15 @@ def _condemn(failures: Sequence[Failure], changes: Sequence[Change]) -> None:
         raise _Condemned(list(failures))
 
 
-def heal(action: Action, subject: Any, move: Escalation) -> Change:
-    """Put ``subject``, whose row is behind, where ``move`` left it. No transition fires."""
-    change = Change(subject, snapshot(subject))
-    machines.set_state(subject, action.state_field, move.to_status)
-    if isinstance(subject, LadderModel) and move.cycle is not None:
-        subject.rung, subject.cycle = move.rung, move.cycle
-        subject.revision, subject.next_at = move.revision or 0, move.next_at
-    return change
+def heal(action: Action, subject: Any, newest: Escalation) -> None:
+    """Put the instance of a row that is behind where its ``newest`` act left it. Fires nothing."""
+    machines.set_state(subject, action.state_field, newest.to_status)
+    if isinstance(subject, LadderModel) and newest.cycle is not None:
+        subject.rung, subject.cycle = newest.rung, newest.cycle
+        subject.revision, subject.next_at = newest.revision or 0, newest.next_at
+        subject.hold_until = newest.hold_until
+        if newest.transition == "hold":
+            subject.hold_reason = newest.reason
 
 
 def audit_row(
@@ -225,6 +241,7 @@ def audit_row(
     if isinstance(subject, LadderModel):
         row.from_rung, row.rung = before.get("rung", ""), subject.rung
         row.cycle, row.revision, row.next_at = subject.cycle, subject.revision, subject.next_at
+        row.hold_until = subject.hold_until
     return row
 
 

@@ -117,17 +117,19 @@ class LadderAction(Action):
         over = self.resolved_when()
         return Q() if over is None else opposite(self.model, over)
 
-    def is_behind(self, subject: Any, move: Escalation) -> bool:
-        """Tell whether the trail is ahead of the row: in a later cycle, at its end, higher up."""
-        here, there = (subject.cycle, subject.revision), (move.cycle, move.revision)
+    def is_behind(self, subject: Any, newest: Escalation, now: datetime) -> bool:
+        """Tell whether the trail is ahead: in a later cycle, at its end, higher up, on hold."""
+        here, there = (subject.cycle, subject.revision), (newest.cycle, newest.revision)
         if here != there:
             return here < there
-        if move.to_status in _ENDS:
+        if newest.to_status in _ENDS:
+            return bool(subject.status != newest.to_status)
+        if newest.hold_until and newest.hold_until > now and not subject.hold_until:
             return True
         names = ["", *(rung.name for rung in subject.ladder)]
-        if move.rung not in names or subject.rung not in names:
+        if newest.rung not in names or subject.rung not in names:
             return False
-        return names.index(subject.rung) < names.index(move.rung)
+        return names.index(subject.rung) < names.index(newest.rung)
 
     def why_not_due(self, subjects: Sequence[Any], now: datetime, using: str) -> dict[Any, str]:
         """Tell held and resolved subjects from those that are merely not due."""

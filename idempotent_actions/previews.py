@@ -120,7 +120,7 @@ class _Preview:
     def _decide_all(self, subjects: Sequence[Any]) -> None:
         decided = [(subject, self._plan(subject)) for subject in subjects]
         plans = [each for _, each in decided if isinstance(each, Plan)]
-        behind = find_behind(self.action, plans)
+        behind = find_behind(self.action, plans, Asked(self.now))
         for subject, planned in decided:
             if self._is_full():
                 return

@@ -14,7 +14,7 @@ from django_fsm import can_proceed
 
 from idempotent_actions import clock
 from idempotent_actions.actions import Action, Reason
-from idempotent_actions.acts import Asked, act_on, audit_row, heal
+from idempotent_actions.acts import Asked, act_on, audit_row, heal, newest_acts
 from idempotent_actions.asking import (
     Outcome,
     Request,
@@ -182,23 +182,25 @@ def _change(subject: LadderModel, name: str, mutate: Mutation, request: Any) -> 
         fresh, refused = _locked(subject, request.get("seen"), action.using)
         if refused is not None:
             return refused
+        stored = snapshot(fresh)
+        newest = newest_acts(action, [fresh.pk]).get(fresh.pk)
+        behind = newest is not None and action.is_behind(fresh, newest, asked.now)
+        if newest is not None and behind:
+            heal(action, fresh, newest)  # first, so that the act is done on what is true
         before = snapshot(fresh)
         if why := mutate(fresh, asked):
-            return Outcome(False, why, subject=fresh)
-        key = _person_key(action, fresh, name)
-        done_before = Escalation.objects.using(action.using).by_key([key]).get(key)
-        if done_before is not None:
-            healed = heal(action, fresh, done_before)
-            healed.before = before
-            changes, outcome = [healed], Outcome(False, Reason.HEALED)
-        else:
-            row = audit_row(action, fresh, before, name, key, asked)
-            changes, outcome = [Change(fresh, before, row)], Outcome(True, escalation=row)
-        for failure in write(changes, action.using):
-            raise failure.error
-        return Outcome(outcome.applied, outcome.reason, outcome.escalation, fresh)
+            _write([Change(fresh, stored)] if behind else [], action.using)
+            return Outcome(False, Reason.HEALED if behind else why, subject=fresh)
+        row = audit_row(action, fresh, before, name, _person_key(action, fresh, name), asked)
+        _write([Change(fresh, stored, row)], action.using)
+        return Outcome(True, escalation=row, subject=fresh)
 
     return in_transaction(work, action.using)
+
+
+def _write(changes: list[Change], using: str) -> None:
+    for failure in write(changes, using):
+        raise failure.error
 
 
 def _fire(transition: str) -> Mutation:

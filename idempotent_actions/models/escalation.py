@@ -1,7 +1,7 @@
 """The escalation: the audit row of one act on a subject, and by its unique key a guard as well."""
 
 from collections.abc import Iterable
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.apps import apps
 from django.db import models
@@ -32,17 +32,12 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
         """Return those audit rows that exist for these unique keys."""
         return {row.key: row for row in self.filter(key__in=list(keys))}
 
-    def newest_moves(
-        self, action: str, model_label: str, pks: Iterable[str]
-    ) -> dict[str, "Escalation"]:
-        """Return each subject's newest act that placed it, by the text of its primary key.
-
-        A hold or a release says nothing of where the subject ought to stand.
-        """
-        rows = self.filter(action=action, subject_model=model_label, subject_pk__in=list(pks))
-        placed = rows.exclude(transition__in=("hold", "release")).order_by()
-        newest = placed.values("subject_pk").annotate(newest=models.Max("id")).values("newest")
-        return {row.subject_pk: row for row in self.filter(pk__in=newest)}
+    def newest(self, action: str, model_label: str, pks: Iterable[Any]) -> dict[str, "Escalation"]:
+        """Return each subject's newest act under ``action``, by the text of its primary key."""
+        texts = [str(pk) for pk in pks]
+        rows = self.filter(action=action, subject_model=model_label, subject_pk__in=texts)
+        ids = rows.order_by().values("subject_pk").annotate(newest=models.Max("id"))
+        return {row.subject_pk: row for row in self.filter(pk__in=ids.values("newest"))}
 
 
 class Escalation(models.Model):
@@ -65,6 +60,7 @@ class Escalation(models.Model):
     cycle = models.PositiveIntegerField(null=True, blank=True)
     revision = models.PositiveIntegerField(null=True, blank=True)
     next_at = models.DateTimeField(null=True, blank=True)
+    hold_until = models.DateTimeField(null=True, blank=True)
     actor = models.CharField(max_length=150)
     reason = models.CharField(max_length=255, blank=True)
     acted_at = models.DateTimeField()

@@ -146,6 +146,12 @@ class LadderModel(models.Model):
         self.__dict__["_raw"] = raw
         super().save_base(raw, *args, **kwargs)
 
+    def _prepare_related_fields_for_save(self, operation_name: str, fields: Any = None) -> None:
+        # bulk_create() calls this on each instance, and nothing else of it.
+        super()._prepare_related_fields_for_save(operation_name, fields)  # type: ignore[misc]
+        if operation_name == "bulk_create":
+            self._remember(OWN_COLUMNS)
+
     def _defaults(self) -> dict[str, Any]:
         if self.__dict__.get("_raw"):
             return {}

@@ -17,7 +17,7 @@ MANY = 60  # enough for the bulk path, which reports a conflict by another error
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the poll find no earlier audit row, as if it had been written a moment ago by another."""
-    monkeypatch.setattr(acts, "find_behind", lambda action, plans: {})
+    monkeypatch.setattr(acts, "find_behind", lambda action, plans, asked: {})
 
 
 def test_a_second_audit_row_for_one_act_is_refused_and_the_state_with_it(
