@@ -34,9 +34,7 @@ _AT_BARRIER = "meet"
 _RESULT = "result "
 
 
-def in_processes(
-    target: str, *arguments: Sequence[Any], deadline: float = DEADLINE
-) -> list[Any]:
+def in_processes(target: str, *arguments: Sequence[Any], deadline: float = DEADLINE) -> list[Any]:
     """Call `target` once for each of `arguments`, each in a process of its own, all at once.
 
     Args:
@@ -73,9 +71,7 @@ def manage(
 class Children:
     """A group of processes. Leaving the block kills those that still run."""
 
-    def __init__(
-        self, target: str, *arguments: Sequence[Any], deadline: float = DEADLINE
-    ) -> None:
+    def __init__(self, target: str, *arguments: Sequence[Any], deadline: float = DEADLINE) -> None:
         self._give_up_at = time.monotonic() + deadline
         self.each = [_Child(target, list(given)) for given in arguments]
 
