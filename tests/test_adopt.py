@@ -71,6 +71,7 @@ def test_an_adopted_row_has_an_audit_row_in_full() -> None:
         "cycle": 1,
         "revision": 1,
         "next_at": NEXT,
+        "hold_until": None,
         "actor": "ada",
         "reason": "the day we began",
         "acted_at": TODAY,
