@@ -74,7 +74,7 @@ def check_sqlite(
 
 def _begins_immediate(alias: str) -> bool:
     mode = connections[alias].settings_dict["OPTIONS"].get("transaction_mode") or ""
-    return str(mode).upper() == "IMMEDIATE"
+    return str(mode).upper() in {"IMMEDIATE", "EXCLUSIVE"}
 
 
 def _collisions(model: type[LadderModel]) -> Iterator[checks.CheckMessage]:

@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import DatabaseError
+
 from idempotent_actions.acts import BatchResult
 from idempotent_actions.models.escalation import subject_ref
 
@@ -14,8 +16,14 @@ _LONGEST_ERROR = 1000
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error as class and message, without its traceback."""
-    return f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+    """Return an error as class and message, without its traceback.
+
+    Of a database's message only the first line: those behind it quote the row, customers and all.
+    """
+    message = str(error)
+    if isinstance(error, DatabaseError):
+        message = message.partition("\n")[0]
+    return f"{type(error).__name__}: {message}"[:_LONGEST_ERROR]
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,9 @@ def refused_by_the_database() -> None:
 def test_a_row_that_the_database_refuses_stands_alone(invoices: list[Invoice]) -> None:
     (report,) = polling.escalate_overdue(Invoice)
     assert_only_the_poison_row_is_left(report, "IntegrityError")
+    assert "a@example.org" not in report.errors[0]["error"], (
+        "the row's own data are nobody's business"
+    )
 
 
 @pytest.mark.usefixtures("invoices", "refused_by_the_database")

@@ -2,7 +2,6 @@
 
 import enum
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,15 +10,15 @@ from django.db.models import Q
 from django.test.utils import isolate_apps
 from django_fsm import FSMField, can_proceed, transition
 
-from idempotent_actions import Action, LadderAction, register
-from idempotent_actions.exceptions import InvalidAction, UnknownAction
+from idempotent_actions import Action, register
+from idempotent_actions.exceptions import InvalidAction
 from idempotent_actions.models import LadderModel
 from idempotent_actions.registry import registry
 from idempotent_actions.testing import registered
 from project.billing.actions import EscalateInvoices
 from project.billing.models import Invoice
 from tests.oddities.models import DispatchParcels, Parcel
-from tests.registering import only
+from tests.registering import dispatch, ladder_of, only, refusal
 
 
 class Odd(models.Model):
@@ -37,23 +36,6 @@ class Odd(models.Model):
 def no_other_actions() -> Iterator[None]:
     with only():
         yield
-
-
-def refusal(cls: Any) -> str:
-    """The message with which registration refuses `cls`, which is then not registered."""
-    with pytest.raises(InvalidAction) as caught:
-        register(cls)
-    assert not list(registry)
-    return str(caught.value)
-
-
-def dispatch(**members: Any) -> type[Action]:
-    """An action on parcels that differs from a good one in `members`."""
-    return type("Odd", (DispatchParcels,), members)
-
-
-def ladder_of(model: Any, **members: Any) -> type[Action]:
-    return type("Odd", (LadderAction,), {"model": model, **members})
 
 
 def test_a_well_made_action_is_registered_and_returned() -> None:
@@ -198,35 +180,6 @@ def test_an_abstract_model_has_no_rows() -> None:
     assert "LadderModel is abstract and has no rows" in refusal(ladder_of(LadderModel, name="x"))
 
 
-@pytest.mark.parametrize("path", ["seal", "name", "nothing", "parcel__seal"])
-def test_only_forward_relations_can_be_locked(path: str) -> None:
-    message = refusal(dispatch(lock=(path,)))
-    assert "dispatch_parcels: lock takes forward relations" in message
-    assert "a ForeignKey or OneToOneField of oddities.Parcel" in message
-    assert repr(path) in message
-
-
-@pytest.mark.parametrize("path", ["nothing", "-nothing", "name__length", "seal__nothing", "?"])
-def test_the_order_must_name_fields(path: str) -> None:
-    message = refusal(dispatch(order_by=("name", path)))
-    assert f"dispatch_parcels: order_by names no field: {path.removeprefix('-')!r}" in message
-
-
-@pytest.mark.parametrize("path", ["pk", "-pk", "name", "-weight", "seal__broken"])
-def test_the_order_may_name_fields_of_related_models_and_the_primary_key(path: str) -> None:
-    register(dispatch(order_by=(path,)))
-
-
-def test_a_model_has_one_ladder() -> None:
-    with registered(EscalateInvoices):
-        with pytest.raises(InvalidAction) as caught:
-            register(ladder_of(Invoice, name="a second one"))
-        assert len(registry.ladders()) == 1
-    assert "billing.Invoice has a ladder action already" in str(caught.value)
-    assert "'escalate_overdue:billing.invoice'" in str(caught.value)
-    assert "put a second one on a side row" in str(caught.value)
-
-
 @isolate_apps("tests.oddities")
 def test_a_child_with_a_primary_key_of_its_own_is_sent_to_its_parent() -> None:
     class Crate(Parcel):
@@ -251,45 +204,3 @@ def test_a_child_that_shares_its_parents_key_is_fine() -> None:
             app_label = "oddities"
 
     register(dispatch(model=Letter))
-
-
-@pytest.mark.parametrize(
-    ("members", "advice"),
-    [
-        ({"name": ""}, "set name to a text of at most 100 characters"),
-        ({"name": "n" * 101}, "set name to a text of at most 100 characters"),
-        ({"name": 7}, "set name to a text of at most 100 characters"),
-        ({"transition": ""}, "set transition to the name of a django-fsm transition"),
-        ({"model": None}, "set model to the model whose rows it acts on"),
-        ({"model": "oddities.Parcel"}, "set model to the model whose rows it acts on"),
-        ({"model": object}, "set model to the model whose rows it acts on"),
-    ],
-)
-def test_name_model_and_transition_are_needed(members: dict[str, Any], advice: str) -> None:
-    assert advice in refusal(dispatch(**members))
-
-
-@pytest.mark.parametrize("thing", [object, Parcel, DispatchParcels(), "dispatch_parcels"])
-def test_only_actions_are_registered(thing: Any) -> None:
-    assert "@register takes a subclass of Action" in refusal(thing)
-
-
-def test_an_unknown_name_is_answered_with_those_there_are() -> None:
-    with registered(DispatchParcels), pytest.raises(UnknownAction) as caught:
-        registry.get("dispatch")
-    assert "No action is registered as 'dispatch'. Registered: dispatch_parcels." in str(
-        caught.value
-    )
-
-
-def test_a_test_can_register_for_the_length_of_a_block() -> None:
-    with pytest.raises(InvalidAction), registered(DispatchParcels, dispatch()):
-        raise AssertionError("the second one has the same name")
-    assert not list(registry)
-
-
-def test_a_rule_may_read_the_clock_it_is_given_when_it_is_registered() -> None:
-    def due(self: Action, now: datetime) -> Q:
-        return Q(pk__lte=(now - timedelta(days=1)).toordinal())
-
-    register(dispatch(due=due))

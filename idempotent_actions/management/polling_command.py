@@ -98,6 +98,8 @@ class PollingCommand(BaseCommand):
             )
 
     def _print(self, reports: list[Report], dry_run: bool, as_json: bool) -> None:
+        if not reports:
+            self.stdout.write(_HOW_TO_REGISTER)
         for report in reports:
             for error in report.errors:
                 self.stderr.write(f"{error['subject']}: {error['error']}")
@@ -112,8 +114,6 @@ class PollingCommand(BaseCommand):
                 )
             )
             return
-        if not reports:
-            self.stdout.write(_HOW_TO_REGISTER)
         for report in reports:
             for act in report.planned:
                 self.stdout.write(f"  {act.subject} {act.transition} {act.rung}".rstrip())
