@@ -82,6 +82,7 @@ def by_hand(path: Path, hold_disputed: bool) -> dict[str, Any]:
     return {"invoices": len(rows), "ticks": ticks, "rungs": rungs, "doubled": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hold_disputed", [False, True])
 def test_the_real_file_climbs_as_the_calendar_says(real_file: Path, hold_disputed: bool) -> None:
     flags = ["--hold-disputed"] if hold_disputed else []
