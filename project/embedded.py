@@ -148,7 +148,7 @@ def _works_in(pid: int, folder: Path) -> bool:
 
     try:
         return psutil.Process(pid).cwd() == str(folder)
-    except psutil.Error:  # a zombie, or another user's
+    except (psutil.Error, FileNotFoundError):  # a zombie, another user's, or just ending
         return False
 
 

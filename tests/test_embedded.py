@@ -103,7 +103,7 @@ def residents(home: Path, name: str = "") -> list[psutil.Process]:
     """The supervisors and servers that work in `home`; zombies work nowhere."""
     found = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, FileNotFoundError):  # it is ending at this moment
             if process.cwd().startswith(str(home)) and name in process.name():
                 found.append(process)
     return found
