@@ -75,7 +75,12 @@ def check_subject(subject: Any, model: type[models.Model]) -> None:
 
 
 def asked_by(action: Action, request: Any, poll: bool = False) -> Asked:
+    if unknown := set(request) - set(Request.__annotations__):
+        raise TypeError(f"unknown argument {unknown.pop()!r}; see Request")
+    if missing := {"by", "reason"} - set(request):
+        raise TypeError(f"missing argument {missing.pop()!r}; see Request")
     by, reason, now = request["by"], request["reason"], request.get("now")
+    _check_seen(request.get("seen"))
     actor = by.get_username() if hasattr(by, "get_username") else by
     _check_text("by", actor, 150)
     _check_text("reason", reason, 255)
@@ -84,6 +89,22 @@ def asked_by(action: Action, request: Any, poll: bool = False) -> Asked:
     return Asked(now or clock.now(action.using), actor, reason, poll=poll, wait=True)
 
 
+def _check_seen(seen: Any) -> None:
+    match seen:
+        case None | (int(), str()):
+            return
+    raise InvalidInput(f"seen must be the (cycle, rung) that was shown, not {seen!r}.")
+
+
 def _check_text(name: str, value: Any, longest: int) -> None:
-    if not isinstance(value, str) or not value.strip() or len(value) > longest or "\0" in value:
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or len(value) > longest
+        or not _is_storable(value)
+    ):
         raise InvalidInput(f"{name} must be a text of 1 to {longest} characters, not {value!r}.")
+
+
+def _is_storable(value: str) -> bool:
+    return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)

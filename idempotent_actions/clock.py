@@ -13,9 +13,10 @@ from idempotent_actions.exceptions import InvalidInput
 __all__ = ["check_instant", "now"]
 
 # Each of these is the time of the *statement*. CURRENT_TIMESTAMP on PostgreSQL is the start of the
-# transaction, which in a long transaction lies well in the past.
+# transaction, which in a long transaction lies well in the past. All are asked in UTC and come
+# without a zone, whatever the connection's is.
 _STATEMENT_TIME = {
-    "postgresql": "SELECT STATEMENT_TIMESTAMP()",
+    "postgresql": "SELECT STATEMENT_TIMESTAMP() AT TIME ZONE 'UTC'",
     "mysql": "SELECT UTC_TIMESTAMP(6)",
     "sqlite": "SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW')",
 }
@@ -57,6 +58,4 @@ def _read(using: str) -> datetime:
         value: Any = cursor.fetchone()[0]
     if isinstance(value, str):
         value = parse_datetime(value)
-    if timezone.is_naive(value):
-        value = value.replace(tzinfo=UTC)
-    return value.astimezone(UTC)  # type: ignore[no-any-return]
+    return value.replace(tzinfo=UTC)  # type: ignore[no-any-return]

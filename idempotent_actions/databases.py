@@ -106,6 +106,10 @@ def lazy_savepoint(using: str) -> Iterator[Traces]:
     try:
         with connection.execute_wrapper(before_first_statement):
             yield traces
+        traces.left = savepoint is not None or len(connection.run_on_commit) > hooks
+        if savepoint is not None:
+            # Fails where the block has swallowed a database error: the row is at fault as well.
+            connection.savepoint_commit(savepoint)
     except Exception:
         if savepoint is not None:
             connection.savepoint_rollback(savepoint)
@@ -114,9 +118,6 @@ def lazy_savepoint(using: str) -> Iterator[Traces]:
         connection.set_rollback(False)
         del connection.run_on_commit[hooks:]
         raise
-    traces.left = savepoint is not None or len(connection.run_on_commit) > hooks
-    if savepoint is not None:
-        connection.savepoint_commit(savepoint)
 
 
 def is_unique_violation(error: BaseException) -> bool:

@@ -53,7 +53,7 @@ class LadderAction(Action):
     reads_trail = True
 
     def __init__(self) -> None:
-        if not self.name and getattr(self, "model", None) is not None:
+        if not self.name and isinstance(getattr(self, "model", None), type):
             self.name = ladder_name(self.model)
 
     def due(self, now: datetime) -> Q:
@@ -229,6 +229,7 @@ class ResolveSettled(_Pass):
 
     transition = "resolve"
     counted_as: ClassVar[str] = "resolved"
+    reads_trail = True
 
     def due(self, now: datetime) -> Q:
         """Return the settled rows among those that are about to be acted on."""
@@ -253,6 +254,10 @@ class ResolveSettled(_Pass):
             ),
         ]
 
+    def is_behind(self, subject: Any, newest: Escalation, now: datetime) -> bool:
+        """Ask the ladder's action."""
+        return self.ladder_action.is_behind(subject, newest, now)
+
     def key_parts(self, subject: Any, step: Step) -> tuple[str | int, ...]:
         """Return the cycle, which is resolved once."""
         return subject.cycle, "@resolve"
@@ -269,8 +274,8 @@ class Adopt(_Pass):
         self.next_at = next_at
 
     def due(self, now: datetime) -> Q:
-        """Return every live row: a person chose them."""
-        return Q()
+        """Return every live row, for a person chose them, but for what is settled."""
+        return self.ladder_action.unresolved()
 
     def decide(
         self, subject: Any, now: datetime, *, by: str = POLL, reason: str = "", poll: bool = True

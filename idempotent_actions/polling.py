@@ -107,6 +107,8 @@ def _ladders(model: type[models.Model] | None) -> list[LadderAction]:
 
 
 def _check(options: PollOptions) -> None:
+    if unknown := set(options) - set(PollOptions.__annotations__):
+        raise TypeError(f"unknown option {unknown.pop()!r}; see PollOptions")
     for name, least in (("limit", 0), ("batch_size", 1)):
         value: Any = options.get(name)
         if value is not None and (not isinstance(value, int) or value < least):

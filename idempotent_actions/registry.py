@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from django.apps import apps
-from django.core.exceptions import FieldDoesNotExist
+from django.conf import settings
+from django.core.exceptions import FieldDoesNotExist, FieldError
 from django.db import DatabaseError, models
 from django.utils import timezone
 
@@ -140,9 +141,17 @@ def _check_owner(action: Action, field: models.Field[Any, Any]) -> None:
 
 
 def _check_due(action: Action) -> None:
+    now = timezone.now() if settings.USE_TZ else timezone.make_naive(timezone.now())
     try:
-        action.branches(timezone.now())
-        action.rule(timezone.now())
+        action.branches(now)
+        if isinstance(action, LadderAction):
+            _check_resolved_when(action)
+        rows = action.get_queryset()
+        if not isinstance(rows, models.QuerySet):
+            raise InvalidAction(f"{action.name}: get_queryset() must return a queryset.")
+        rows.filter(action.rule(now))
+    except FieldError as error:
+        raise InvalidAction(f"{action.name}: a rule names no field: {error}") from error
     except NotImplementedError:
         raise InvalidAction(
             f"{action.name}: write due(self, now) and return a Q, or None for an action that is "
@@ -150,6 +159,14 @@ def _check_due(action: Action) -> None:
         ) from None
     except DatabaseError:
         return  # it reads the database, which may not exist yet; the poll checks the type again
+
+
+def _check_resolved_when(action: LadderAction) -> None:
+    over = action.resolved_when()
+    if over is not None and not isinstance(over, models.Q):
+        raise InvalidAction(
+            f"{action.name}: resolved_when() must return a Q or None, not {over!r}."
+        )
 
 
 def _check_occurrence(action: Action) -> None:

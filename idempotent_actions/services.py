@@ -29,6 +29,7 @@ from idempotent_actions.exceptions import InvalidInput, UnknownAction
 from idempotent_actions.guards import lock_one
 from idempotent_actions.keys import make_key
 from idempotent_actions.ladder_actions import Adopt, LadderAction
+from idempotent_actions.ladders import Ladder
 from idempotent_actions.models.escalation import Escalation, subject_ref
 from idempotent_actions.models.ladder import LIVE, LadderModel
 from idempotent_actions.registry import registry
@@ -158,6 +159,9 @@ def adopt(
     if clock.check_instant(next_at, "next_at") <= asked.now:
         raise InvalidInput(f"next_at must lie in the future, not at {next_at.isoformat()}.")
     settings = get_settings()
+    ladder = getattr(chosen.model, "ladder", None)
+    if rung and isinstance(ladder, Ladder):
+        ladder.get(rung)  # one misspelt for all of them is told at once
     adoption = Adopt(chosen, rung, next_at)
     report = Report(adoption.name)
     for _count, failures in insert_missing(chosen, asked.now, settings.BATCH_SIZE):

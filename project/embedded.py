@@ -141,6 +141,8 @@ def _forget_recycled_pid(data: Path) -> None:
     pid = int(pid_file.read_text().split()[0])
     if psutil.pid_exists(pid) and not _works_in(pid, data):
         pid_file.unlink()
+        for socket_lock in data.glob(".s.PGSQL.*.lock"):
+            socket_lock.unlink()
 
 
 def _works_in(pid: int, folder: Path) -> bool:

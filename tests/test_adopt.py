@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from idempotent_actions import services
-from idempotent_actions.exceptions import InvalidInput, UnknownAction
+from idempotent_actions.exceptions import InvalidInput, UnknownAction, UnknownRung
 from idempotent_actions.models import Escalation
 from idempotent_actions.reports import Report
 from idempotent_actions.testing import tick, travel
@@ -127,9 +127,8 @@ def test_many_rows_are_adopted_in_batches() -> None:
 def test_a_rung_that_is_not_declared_places_nobody() -> None:
     invoice = make_invoice()
     before = Invoice.objects.values().get()
-    report = adopt(rung="final")
-    assert (report.applied, report.failed) == (0, 1)
-    assert "No rung 'final'" in report.errors[0]["error"]
+    with pytest.raises(UnknownRung, match="No rung 'final'"):
+        adopt(rung="final")
     assert (Invoice.objects.values().get(), trail(invoice)) == (before, [])
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import models
 from django.utils import timezone
@@ -158,6 +159,10 @@ def _instant(text: str) -> datetime:
         value = None
     if value is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time like 2026-03-01T08:00Z")
+    if not settings.USE_TZ and timezone.is_naive(value):
+        return value
+    if not settings.USE_TZ:
+        raise argparse.ArgumentTypeError(f"{text!r} has a time zone, and USE_TZ is off")
     if timezone.is_naive(value):
         raise argparse.ArgumentTypeError(f"{text!r} has no time zone: add Z or +01:00")
     return value

@@ -24,9 +24,10 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
 
     def about(self, subject: models.Model) -> Self:
         """Audit rows of one subject, in the order they were written."""
-        return self.filter(
-            subject_model=subject._meta.label_lower, subject_pk=str(subject.pk)
-        ).order_by("id")
+        # A proxy, or a child under multi-table inheritance, is acted on as its parent is.
+        models_of_row = [cls for cls in type(subject).__mro__ if hasattr(cls, "_meta")]
+        labels = {cls._meta.label_lower for cls in models_of_row if not cls._meta.abstract}
+        return self.filter(subject_model__in=labels, subject_pk=str(subject.pk)).order_by("id")
 
     def by_key(self, keys: Iterable[str]) -> dict[str, "Escalation"]:
         """Return those audit rows that exist for these unique keys."""

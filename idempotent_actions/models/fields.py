@@ -21,7 +21,10 @@ class _StatusDescriptor(FSMFieldDescriptor):
         known = self.field.name in instance.__dict__
         current = instance.__dict__.get(self.field.name)
         changes = current != value if known else not instance._state.adding  # deferred until now
-        refreshing = instance.__dict__.get("_refreshing", False)
+        # Django assigns what came from the database: a refresh, or a bulk_create's RETURNING.
+        refreshing = instance.__dict__.get("_refreshing") or instance.__dict__.pop(
+            "_inserting", False
+        )
         if changes and not refreshing and not isinstance(current, DatabaseDefault):
             raise AttributeError(
                 f"{self.field.name} is changed by transitions and services only. "

@@ -1,13 +1,14 @@
 """LadderModel: the columns, the state machine and the protection of a subject on a ladder."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.db import models, router
 from django_fsm import RETURN_VALUE, transition
 
 from idempotent_actions import clock
+from idempotent_actions.exceptions import InvalidInput
 from idempotent_actions.ladders import MAX_RUNG_LENGTH, Ladder, Rung
 from idempotent_actions.models.fields import StatusField
 
@@ -151,6 +152,7 @@ class LadderModel(models.Model):
         super()._prepare_related_fields_for_save(operation_name, fields)  # type: ignore[misc]
         if operation_name == "bulk_create":
             self._remember(OWN_COLUMNS)
+            self.__dict__["_inserting"] = True
 
     def _defaults(self) -> dict[str, Any]:
         if self.__dict__.get("_raw"):
@@ -174,7 +176,9 @@ class LadderModel(models.Model):
         The default adds the rung's wait to the minute of the notice: a tick that starts some
         seconds earlier next week must not cost the subject another day. Override for business days.
         """
-        return sent_at.replace(second=0, microsecond=0) + rung.wait_after
+        if rung.wait_after >= timedelta(minutes=1):
+            sent_at = sent_at.replace(second=0, microsecond=0)
+        return sent_at + rung.wait_after
 
     # -- the state machine
 
@@ -193,7 +197,11 @@ class LadderModel(models.Model):
         now = now or self._database_now()
         self.rung = rung.name
         self.escalated_at = now
-        self.next_at = self.deadline_after(rung, now)
+        self.next_at = clock.check_instant(self.deadline_after(rung, now), "deadline_after()")
+        if self.next_at <= now:
+            raise InvalidInput(
+                f"deadline_after() must return a later instant, not {self.next_at.isoformat()}."
+            )
         self.on_climb(rung)
 
     @transition(field="status", source=Status.OVERDUE.value, target=Status.EXHAUSTED.value)
