@@ -15,9 +15,10 @@ from idempotent_actions.candidates import PAGE_IN_BATCHES, candidate_pks
 from idempotent_actions.conf import get_settings
 from idempotent_actions.databases import reconnect_if_lost, retry_transient
 from idempotent_actions.exceptions import InvalidInput, UnknownAction
-from idempotent_actions.ladder_actions import LadderAction, MarkOverdue
+from idempotent_actions.ladder_actions import LadderAction
 from idempotent_actions.models.escalation import subject_ref
 from idempotent_actions.models.run import Run
+from idempotent_actions.passes import MarkOverdue
 from idempotent_actions.previews import preview
 from idempotent_actions.registry import registry
 from idempotent_actions.reports import Report

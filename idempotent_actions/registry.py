@@ -146,12 +146,7 @@ def _check_due(action: Action) -> None:
         action.branches(now)
         if isinstance(action, LadderAction):
             _check_resolved_when(action)
-        rows = action.get_queryset()
-        if not isinstance(rows, models.QuerySet):
-            raise InvalidAction(f"{action.name}: get_queryset() must return a queryset.")
-        rows.filter(action.rule(now))
-    except FieldError as error:
-        raise InvalidAction(f"{action.name}: a rule names no field: {error}") from error
+        _check_fields(action, action.rule(now))
     except NotImplementedError:
         raise InvalidAction(
             f"{action.name}: write due(self, now) and return a Q, or None for an action that is "
@@ -159,6 +154,19 @@ def _check_due(action: Action) -> None:
         ) from None
     except DatabaseError:
         return  # it reads the database, which may not exist yet; the poll checks the type again
+
+
+def _check_fields(action: Action, rule: models.Q) -> None:
+    try:
+        rows = action.get_queryset()
+    except Exception:
+        return  # it may need what is there at run time only, like a tenant; the poll reports it
+    if not isinstance(rows, models.QuerySet):
+        raise InvalidAction(f"{action.name}: get_queryset() must return a queryset.")
+    try:
+        rows.filter(rule)
+    except FieldError as error:
+        raise InvalidAction(f"{action.name}: a rule names no field: {error}") from error
 
 
 def _check_resolved_when(action: LadderAction) -> None:

@@ -28,10 +28,11 @@ from idempotent_actions.conf import get_settings
 from idempotent_actions.exceptions import InvalidInput, UnknownAction
 from idempotent_actions.guards import lock_one
 from idempotent_actions.keys import make_key
-from idempotent_actions.ladder_actions import Adopt, LadderAction
+from idempotent_actions.ladder_actions import LadderAction
 from idempotent_actions.ladders import Ladder
 from idempotent_actions.models.escalation import Escalation, subject_ref
 from idempotent_actions.models.ladder import LIVE, LadderModel
+from idempotent_actions.passes import Adopt
 from idempotent_actions.registry import registry
 from idempotent_actions.reports import Report
 from idempotent_actions.subjects import insert_missing

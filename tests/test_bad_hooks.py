@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
+from django.db.models import Q
 from django.utils import timezone
 
-from idempotent_actions import polling, services
-from idempotent_actions.exceptions import InvalidInput, UnknownRung
+from idempotent_actions import LadderAction, polling, services
+from idempotent_actions.exceptions import InvalidAction, InvalidInput, UnknownRung
 from idempotent_actions.models import Escalation
+from idempotent_actions.registry import check_action
 from project.billing.models import Invoice
+from project.school.models import Intervention
 
 pytestmark = pytest.mark.django_db
 
@@ -110,3 +113,19 @@ def test_adoption_tells_of_a_misspelt_rung_at_once_and_leaves_out_what_is_paid(
     Invoice.objects.filter(number="1").update(paid_at=timezone.now())
     report = services.adopt(ACTION, Invoice.objects.all(), rung="reminder", **asked)
     assert (report.applied, report.skipped) == (4, {"resolved": 1})
+
+
+@pytest.mark.parametrize(
+    ("members", "advice"),
+    [
+        ({"due": lambda self, now: Q(duee_at__lte=now)}, "names no field"),
+        ({"get_queryset": lambda self: None}, "must return a queryset"),
+        ({"resolved_when": lambda self: True}, "must return a Q or None"),
+    ],
+)
+def test_a_rule_that_can_not_be_asked_is_refused_at_registration(
+    members: dict[str, Any], advice: str
+) -> None:
+    broken = type("Broken", (LadderAction,), {"model": Intervention, "name": "broken", **members})
+    with pytest.raises(InvalidAction, match=advice):
+        check_action(broken())
