@@ -6,6 +6,15 @@ The public names of a host's ``actions.py``. They import no model, so a
 
 from typing import TYPE_CHECKING, Any
 
+from idempotent_actions.effects import (
+    NotSent,
+    Park,
+    Receipt,
+    Reconcile,
+    Refused,
+    Replay,
+    effect,
+)
 from idempotent_actions.ladders import Ladder, Rung
 
 if TYPE_CHECKING:
@@ -13,7 +22,20 @@ if TYPE_CHECKING:
     from idempotent_actions.ladder_actions import LadderAction
     from idempotent_actions.registry import register
 
-__all__ = ["Action", "Ladder", "LadderAction", "Rung", "register"]
+__all__ = [
+    "Action",
+    "Ladder",
+    "LadderAction",
+    "NotSent",
+    "Park",
+    "Receipt",
+    "Reconcile",
+    "Refused",
+    "Replay",
+    "Rung",
+    "effect",
+    "register",
+]
 
 # Actions need models, and a host's models.py imports Ladder from here before any model exists:
 # these names are imported when they are first asked for.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,66 +13,14 @@ from django.db.models import Q
 from django_fsm import can_proceed
 
 from idempotent_actions import machines
+from idempotent_actions.effects import Intent
 from idempotent_actions.exceptions import InvalidAction
 from idempotent_actions.keys import make_key
-from idempotent_actions.ladders import Rung
+from idempotent_actions.models.capture import Capture
 from idempotent_actions.models.escalation import Escalation
+from idempotent_actions.steps import MAX_REASON_LENGTH, POLL, Branch, Decision, Reason, Step
 
 __all__ = ["MAX_REASON_LENGTH", "POLL", "Action", "Branch", "Decision", "Reason", "Step"]
-
-POLL = "poll"
-"""The actor of everything that no person asked for."""
-
-MAX_REASON_LENGTH = 50
-"""Characters of a reason code. It is counted in a run, so it must be one of few."""
-
-
-class Reason:
-    """Reason codes for a row that was selected and not applied. ``why_not`` adds a host's own."""
-
-    CONDITION = "condition"
-    EXCLUDED = "excluded"
-    GONE = "gone"
-    HEALED = "healed"
-    HELD = "held"
-    LOCKED = "locked"
-    NOT_DUE = "not_due"
-    RESOLVED = "resolved"
-    STALE_VIEW = "stale_view"
-    UNKNOWN_RUNG = "unknown_rung"
-    WAITING = "waiting"
-    WRONG_STATUS = "wrong_status"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is about to happen to a subject: the rung, if any, the instant, who asked, and why."""
-
-    now: datetime
-    by: str = POLL
-    reason: str = ""
-    rung: Rung | None = None
-    exhausted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Either a transition to fire with its step, or the reason code why not."""
-
-    transition: str = ""
-    step: Step | None = None
-    reason: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """One part of what an action looks for, with the order that an index can serve."""
-
-    rule: Q
-    order_by: tuple[str, ...]
-    never_null: bool = False
-    """The rule itself leaves no null in an ordering column."""
 
 
 class Action:
@@ -117,6 +64,21 @@ class Action:
         """Return the business fact that makes this a new occasion for ``subject``."""
         return "once"
 
+    def effects(self, subject: Any, step: Step) -> Iterable[Intent]:
+        """Yield the effects that follow: calls of functions decorated with ``@effect``.
+
+        ``subject`` is as the transition left it. What is yielded is stored in the same transaction
+        and done after the commit.
+        """
+        return ()
+
+    def settled(self, subject: Any, capture: Any) -> None:
+        """Change ``subject``, which is locked and then saved, once a capture succeeded or failed.
+
+        Runs in the settle's transaction, in a savepoint: an error here never undoes a known truth.
+        It is kept in ``capture.hook_error``, and ``services.rerun_hook`` runs this again.
+        """
+
     def missing_subjects(self, now: datetime) -> Any:
         """Yield unsaved rows that ought to exist: a poll first inserts them, ignoring conflicts."""
         return ()
@@ -143,6 +105,10 @@ class Action:
             return Reason.WRONG_STATUS
         if not can_proceed(method):
             return Reason.CONDITION
+        return self.vetoed(subject, now)
+
+    def vetoed(self, subject: Any, now: datetime) -> str:
+        """Ask the host's veto, and check that it is a reason code."""
         veto = self.why_not(subject, now)
         if not isinstance(veto, str) or len(veto) > MAX_REASON_LENGTH:
             raise InvalidAction(
@@ -163,6 +129,42 @@ class Action:
     def is_behind(self, subject: Any, newest: Escalation, now: datetime) -> bool:
         """Tell whether ``newest``, the last act on ``subject``, is ahead of what the row says."""
         return False
+
+    # -- what the barrier and the settle ask of an act's effects
+
+    def await_effects(self, subject: Any) -> None:
+        """Note on the instance that the act just fired has effects that are not settled yet."""
+
+    def moved_on(self, subject: Any, capture: Capture) -> str:
+        """Return why ``capture`` is no longer wanted for good, or ""."""
+        state = machines.state_of(subject, self.state_field)
+        return "" if str(state) == capture.expects else Reason.MOVED_ON
+
+    def was_put_back(self, subject: Any, newest: Escalation, now: datetime) -> bool:
+        """Tell whether a stale write has put ``subject`` back to before its ``newest`` act.
+
+        The poll would say so too: the state before the act, and the same occasion.
+        """
+        back = str(machines.state_of(subject, self.state_field)) == newest.from_status
+        return back and self.key(subject, Step(now)) == newest.key
+
+    def state_after(self, newest: Escalation) -> str:
+        """Return the state that ``newest``, or a hook of its effects, has left its subject in."""
+        expected = newest.captures.using(self.using).values_list("expects", flat=True).first()
+        return expected or newest.to_status
+
+    def held_back(self, subject: Any, now: datetime) -> str:
+        """Return why an effect on ``subject`` has to wait for now, or ""."""
+        return self.vetoed(subject, now)
+
+    def effects_settled(self, subject: Any, escalation: Escalation, now: datetime) -> None:
+        """Change the locked ``subject`` when a capture of ``escalation`` has just settled."""
+
+    def deadline_after_settling(self, subject: Any) -> datetime | None:
+        """Return the next deadline of a healed ``subject``, as its captures have it."""
+        return None
+
+    # -- the rules, as the poll puts them to the database
 
     def rule(self, now: datetime) -> Q:
         """Return the whole guard as a Q: the transition's source states and ``due``."""

@@ -12,8 +12,9 @@ from idempotent_actions import machines
 from idempotent_actions.actions import POLL, Action, Decision, Reason
 from idempotent_actions.databases import is_transient, lazy_savepoint
 from idempotent_actions.guards import lock_and_recheck
+from idempotent_actions.intents import captures_of, intents_of
 from idempotent_actions.models.escalation import Escalation
-from idempotent_actions.models.ladder import LadderModel
+from idempotent_actions.models.ladder import LadderModel, Status
 from idempotent_actions.models.run import Run
 from idempotent_actions.writing import Change, Failure, snapshot, write
 
@@ -179,23 +180,34 @@ def _fire(
         if decision.reason:
             result.skipped[decision.reason] += 1
             continue
-        before = snapshot(subject)
+        change = Change(subject, snapshot(subject))
         try:
             with lazy_savepoint(action.using) as traces:
-                getattr(subject, decision.transition)(**decision.arguments)
+                _fire_one(action, each, change, asked)
         except Exception as error:
             _set_apart(subject, error, asked, result)
             continue
-        row = None
-        if each.key:
-            row = audit_row(action, subject, before, decision.transition, each.key, asked)
-        changes.append(Change(subject, before, row, traces.left))
+        change.left_traces = traces.left
+        changes.append(change)
     healed = []
     for each in plans:
         if each.subject.pk in behind:
             healed.append(Change(each.subject, snapshot(each.subject)))
             heal(action, each.subject, behind[each.subject.pk])
     return changes, healed
+
+
+def _fire_one(action: Action, planned: Plan, change: Change, asked: Asked) -> None:
+    subject, decision = planned.subject, planned.decision
+    getattr(subject, decision.transition)(**decision.arguments)
+    if not planned.key or decision.step is None:
+        return
+    intents = intents_of(action, subject, decision.step)
+    if intents:
+        action.await_effects(subject)
+    row = audit_row(action, subject, change.before, decision.transition, planned.key, asked)
+    change.escalation = row
+    change.captures = captures_of(action, intents, row, asked.now)
 
 
 def _condemn(failures: Sequence[Failure], changes: Sequence[Change]) -> None:
@@ -206,11 +218,13 @@ def _condemn(failures: Sequence[Failure], changes: Sequence[Change]) -> None:
 
 def heal(action: Action, subject: Any, newest: Escalation) -> None:
     """Put the instance of a row that is behind where its ``newest`` act left it. Fires nothing."""
-    machines.set_state(subject, action.state_field, newest.to_status)
+    machines.set_state(subject, action.state_field, action.state_after(newest))
     if isinstance(subject, LadderModel) and newest.cycle is not None:
         subject.rung, subject.cycle = newest.rung, newest.cycle
         subject.revision, subject.next_at = newest.revision or 0, newest.next_at
         subject.hold_until = newest.hold_until
+        if newest.next_at is None and newest.to_status == Status.ESCALATED:
+            subject.next_at = action.deadline_after_settling(subject)
         if newest.transition == "hold":
             subject.hold_reason = newest.reason
 

@@ -15,6 +15,10 @@ class IdempotentActionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Load checks and actions once all models are known."""
-        from idempotent_actions import checks  # noqa: F401 - registers itself
+        from idempotent_actions import (  # noqa: F401 - they register themselves
+            checks,
+            queue_checks,
+            schedule_checks,
+        )
 
         autodiscover_modules("actions")

@@ -13,10 +13,20 @@ from idempotent_actions.acts import Asked
 from idempotent_actions.conf import get_settings
 from idempotent_actions.databases import retry_transient
 from idempotent_actions.exceptions import InvalidInput, UnknownAction
+from idempotent_actions.models.capture import Capture
 from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.registry import registry
 
-__all__ = ["Outcome", "Request", "asked_by", "check_subject", "in_transaction", "registered"]
+__all__ = [
+    "Outcome",
+    "Request",
+    "actor_of",
+    "asked_by",
+    "check_subject",
+    "check_text",
+    "in_transaction",
+    "registered",
+]
 
 T = TypeVar("T")
 
@@ -40,13 +50,14 @@ class Outcome:
 
     ``reason`` says why not: ``stale_view``, ``wrong_status``, ``not_due``, ``held``, ``resolved``,
     ``gone``, ``healed``, or the host's own veto. ``subject`` is the row as it is now (None when it
-    is gone); the instance handed in is never changed.
+    is gone); the instance handed in is never changed. ``capture``: the one that was decided.
     """
 
     applied: bool
     reason: str = ""
     escalation: Escalation | None = None
     subject: Any = None
+    capture: Capture | None = None
 
     def __bool__(self) -> bool:
         return self.applied
@@ -81,12 +92,17 @@ def asked_by(action: Action, request: Any, poll: bool = False) -> Asked:
         raise TypeError(f"missing argument {missing.pop()!r}; see Request")
     by, reason, now = request["by"], request["reason"], request.get("now")
     _check_seen(request.get("seen"))
-    actor = by.get_username() if hasattr(by, "get_username") else by
-    _check_text("by", actor, 150)
-    _check_text("reason", reason, 255)
+    actor = actor_of(by)
+    check_text("reason", reason, 255)
     if now is not None:
         clock.check_instant(now, "now")
     return Asked(now or clock.now(action.using), actor, reason, poll=poll, wait=True)
+
+
+def actor_of(by: Any) -> str:
+    actor: str = by.get_username() if hasattr(by, "get_username") else by
+    check_text("by", actor, 150)
+    return actor
 
 
 def _check_seen(seen: Any) -> None:
@@ -96,7 +112,7 @@ def _check_seen(seen: Any) -> None:
     raise InvalidInput(f"seen must be the (cycle, rung) that was shown, not {seen!r}.")
 
 
-def _check_text(name: str, value: Any, longest: int) -> None:
+def check_text(name: str, value: Any, longest: int) -> None:
     if (
         not isinstance(value, str)
         or not value.strip()

@@ -1,17 +1,27 @@
 """System checks: what would fail in silence is said out loud, each with a way to mend it."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.core import checks
 from django.db import connections, models, router
 
+from idempotent_actions.effects import all_effects
 from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LadderModel
 from idempotent_actions.registry import registry
 
-__all__ = ["check_aliases", "check_ladder_models", "check_sqlite"]
+__all__ = [
+    "check_aliases",
+    "check_ladder_models",
+    "check_leases",
+    "check_sqlite",
+    "check_time_zone",
+]
 
 _HOOKS = {"ladder", "on_climb", "deadline_after", "save", "from_db", "refresh_from_db", "Meta"}
 """What a host may replace. All else of LadderModel is the app's."""
@@ -70,6 +80,45 @@ def check_sqlite(
         for alias in aliases
         if connections[alias].vendor == "sqlite" and not _begins_immediate(alias)
     ]
+
+
+@checks.register("idempotent_actions")
+def check_leases(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """W002: an effect's lease ends while the effect may still be at work."""
+    return [
+        checks.Warning(
+            f"The effect {each.name!r} has a lease of {each.lease} and a timeout of "
+            f"{each.timeout}: its outcome counts as unknown while it may still be at work.",
+            hint="Leave lease= out, which makes it outlast the timeout, or make it longer.",
+            id="idempotent_actions.W002",
+        )
+        for each in all_effects()
+        if each.lease <= each.timeout
+    ]
+
+
+@checks.register("idempotent_actions")
+def check_time_zone(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """W015: leases are reckoned in a local time that jumps."""
+    if settings.USE_TZ or not _has_daylight_saving(settings.TIME_ZONE):
+        return []
+    return [
+        checks.Warning(
+            "Leases and deadlines are in local time, which jumps by an hour twice a year: an "
+            "effect that is under way then may be done twice.",
+            hint="Set USE_TZ = True, or TIME_ZONE to one without daylight saving, like 'UTC'.",
+            id="idempotent_actions.W015",
+        )
+    ]
+
+
+def _has_daylight_saving(name: str) -> bool:
+    zone, year = ZoneInfo(name), datetime.now(UTC).year
+    return len({datetime(year, month, 1, tzinfo=zone).utcoffset() for month in range(1, 13)}) > 1
 
 
 def _begins_immediate(alias: str) -> bool:

@@ -10,11 +10,14 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 
 __all__ = [
     "inside_transaction",
+    "is_lock_timeout",
     "is_transient",
     "is_unique_violation",
     "lazy_savepoint",
     "reconnect_if_lost",
+    "repeating_cursor",
     "retry_transient",
+    "wait_briefly",
 ]
 
 T = TypeVar("T")
@@ -29,6 +32,12 @@ _UNIQUE_SQLSTATE = "23505"
 _UNIQUE_MYSQL_CODE = 1062
 _UNIQUE_SQLITE_CODES = {2067, 1555}  # SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY
 
+_LOCK_TIMEOUT_SQLSTATE = "55P03"
+
+_BRIEF_WAIT = 2000
+"""Milliseconds. A batch, a barrier or a settle holds a subject for some 30; a host that holds it
+for longer than this is not waited for."""
+
 _LONGEST_PAUSE = 0.5
 """Seconds. Enough to let the other side of a deadlock commit; a batch takes some 30 ms."""
 
@@ -39,8 +48,29 @@ def inside_transaction(using: str = DEFAULT_DB_ALIAS) -> bool:
     Judged as Django's ``atomic(durable=True)`` does: the block that a TestCase or pytest-django's
     ``db`` fixture opens doesn't count.
     """
-    blocks: list[Any] = connections[using].atomic_blocks
-    return bool(blocks) and not blocks[-1]._from_testcase
+    connection = connections[using]
+    blocks: list[Any] = connection.atomic_blocks
+    if blocks:
+        return not blocks[-1]._from_testcase
+    # set_autocommit(False): the first statement opens a transaction that Django doesn't manage.
+    return connection.connection is not None and not connection.autocommit
+
+
+def repeating_cursor(connection: Any) -> Any:
+    """Return a cursor for statements that are sent again and again in the same words.
+
+    PostgreSQL then plans each once in a connection, if the host lets statements be prepared
+    (``OPTIONS = {"prepare_threshold": 5}``). Django's default doesn't, for the sake of poolers, and
+    neither do cursors that put the parameters into the text. Elsewhere it is an ordinary cursor.
+    """
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    if getattr(connection.connection, "prepare_threshold", None) is None:
+        return connection.cursor()
+    from psycopg import Cursor  # not needed, and maybe not loadable, on other databases
+
+    make = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    return make(Cursor(connection.connection))
 
 
 def is_transient(error: BaseException) -> bool:
@@ -130,6 +160,21 @@ def is_unique_violation(error: BaseException) -> bool:
     if getattr(cause, "sqlite_errorcode", None) in _UNIQUE_SQLITE_CODES:
         return True
     return bool(cause.args) and cause.args[0] == _UNIQUE_MYSQL_CODE
+
+
+def is_lock_timeout(error: BaseException) -> bool:
+    """Tell whether ``error`` says that a lock wasn't had in the time set by ``wait_briefly``."""
+    return getattr(error.__cause__, "sqlstate", None) == _LOCK_TIMEOUT_SQLSTATE
+
+
+def wait_briefly(using: str) -> bool:
+    """Let locks of this transaction be waited for, but not for long; False: not possible here."""
+    connection = connections[using]
+    if connection.vendor != "postgresql":
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL lock_timeout = '{_BRIEF_WAIT} ms'")
+    return True
 
 
 def reconnect_if_lost(using: str) -> None:

@@ -4,11 +4,15 @@ from inspect import cleandoc
 
 __all__ = [
     "IdempotentActionsError",
+    "InsideTransaction",
     "InvalidAction",
+    "InvalidEffect",
     "InvalidInput",
     "InvalidKey",
     "InvalidLadder",
+    "InvalidParameters",
     "InvalidSetting",
+    "KeyReused",
     "LadderExhausted",
     "SubjectNotSaved",
     "UnknownAction",
@@ -23,8 +27,19 @@ class IdempotentActionsError(Exception):
         super().__init__(message or cleandoc(self.__doc__ or ""))
 
 
+class InsideTransaction(IdempotentActionsError):
+    """An effect can't be performed inside a transaction: a rollback would forget that it happened.
+
+    Call request() there, and leave the effect to delivery after the commit.
+    """
+
+
 class InvalidAction(IdempotentActionsError):
     """An action can't work as it is declared. Raised at registration."""
+
+
+class InvalidEffect(IdempotentActionsError):
+    """An effect can't work as it is declared, or as an action yields it."""
 
 
 class InvalidInput(IdempotentActionsError, ValueError):
@@ -39,8 +54,16 @@ class InvalidLadder(IdempotentActionsError, ValueError):
     """A ladder or one of its rungs is declared wrongly."""
 
 
+class InvalidParameters(IdempotentActionsError, ValueError):
+    """An effect's parameters can't be stored and compared. Nothing was written."""
+
+
 class InvalidSetting(IdempotentActionsError):
     """The setting IDEMPOTENT_ACTIONS holds an unknown name or a value of the wrong kind."""
+
+
+class KeyReused(IdempotentActionsError):
+    """The idempotency key was used before for another effect, or with other parameters."""
 
 
 class LadderExhausted(IdempotentActionsError):

@@ -17,7 +17,7 @@ from django_fsm import can_proceed
 from idempotent_actions.actions import Action, Reason
 from idempotent_actions.models.ladder import LadderModel
 
-__all__ = ["Guarded", "lock_and_recheck", "lock_one"]
+__all__ = ["Guarded", "lock_and_recheck", "lock_one", "lock_subject"]
 
 
 @dataclass(slots=True)
@@ -55,6 +55,27 @@ def lock_one(subject: LadderModel, using: str) -> Any:
     if not _lock(owner, [subject.pk], using, wait=True):
         return None
     return models.QuerySet(model).using(using).filter(pk=subject.pk).first()
+
+
+def lock_subject(action: Action, pk: Any, *, wait: bool) -> tuple[Any, str]:
+    """Lock one row of ``action`` with its related rows, and read it as it is now.
+
+    Must run inside a transaction. Returns the row, and why it wasn't had: ``gone``, ``locked`` (by
+    somebody else, and not to be waited for), or ``excluded`` by the action's own queryset, in which
+    case the row is returned too.
+    """
+    using = action.using
+    rows: models.QuerySet[Any] = models.QuerySet(action.model).using(using).filter(pk=pk)
+    if not _lock(action.state_field.model, [pk], using, wait):
+        return None, Reason.LOCKED if rows.exists() else Reason.GONE
+    for path in action.lock:
+        if not _lock_related(action.model, path, {pk}, using, wait):
+            return None, Reason.LOCKED
+    subject = action.get_queryset().using(using).filter(pk=pk).first()
+    if subject is not None:
+        return subject, ""
+    subject = rows.first()
+    return subject, Reason.EXCLUDED if subject else Reason.GONE
 
 
 def _lock(model: type[models.Model], pks: Sequence[Any], using: str, wait: bool) -> set[Any]:

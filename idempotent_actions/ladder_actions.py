@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from idempotent_actions.actions import POLL, Action, Branch, Decision, Reason, Step
 from idempotent_actions.exceptions import LadderExhausted, UnknownRung
+from idempotent_actions.models.capture import Capture
 from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LadderModel, Status
 from idempotent_actions.passes import BY_DEADLINE, MarkOverdue, ResolveSettled, not_held
@@ -114,7 +115,69 @@ class LadderAction(Action):
         names = ["", *(rung.name for rung in subject.ladder)]
         if newest.rung not in names or subject.rung not in names:
             return False
+        if subject.rung == newest.rung:
+            # Detection leaves a rung's deadline as it is: only a raw write makes a row that is
+            # marked while its notice is unsettled.
+            marked = subject.status in (Status.OPEN, Status.OVERDUE)
+            return bool(marked and subject.rung and subject.next_at is None)
         return names.index(subject.rung) < names.index(newest.rung)
+
+    # -- the effects of a rung
+
+    def await_effects(self, subject: Any) -> None:
+        """Set no deadline yet: no rung is climbed while the notice before it is unsent."""
+        subject.next_at = None
+
+    def moved_on(self, subject: Any, capture: Capture) -> str:
+        """Return why a rung's effects are no longer wanted: it stands elsewhere, or is settled."""
+        if capture.escalation is None or not _stands_on(subject, capture.escalation):
+            over = subject.status in (Status.RESOLVED, Status.CANCELLED)
+            return str(subject.status) if over else Reason.MOVED_ON
+        over_when = self.resolved_when()
+        rows: models.QuerySet[Any] = models.QuerySet(self.model).using(self.using)
+        if over_when is not None and rows.filter(over_when, pk=subject.pk).exists():
+            return Reason.RESOLVED
+        return ""
+
+    def was_put_back(self, subject: Any, newest: Escalation, now: datetime) -> bool:
+        """Ask ``is_behind``: a ladder's trail holds all there is to know."""
+        return self.is_behind(subject, newest, now)
+
+    def state_after(self, newest: Escalation) -> str:
+        """Return the state in the trail."""
+        return newest.to_status
+
+    def held_back(self, subject: Any, now: datetime) -> str:
+        """Return ``not_due`` (the host has moved the deadline), ``held``, or the host's veto."""
+        if subject.due_at is None or subject.due_at > now:
+            return Reason.NOT_DUE
+        if subject.hold_until is not None and subject.hold_until > now:
+            return Reason.HELD
+        return self.vetoed(subject, now)
+
+    def effects_settled(self, subject: Any, escalation: Escalation, now: datetime) -> None:
+        """Set the next deadline once the last effect of the rung has settled."""
+        if _stands_on(subject, escalation) and subject.status == Status.ESCALATED:
+            subject.next_at = self._deadline(subject, escalation)
+
+    def deadline_after_settling(self, subject: Any) -> datetime | None:
+        """Return what ``next_at`` is, by the captures, for a subject on a rung; None: unsettled."""
+        climbs = Escalation.objects.using(self.using).about(subject)
+        climb = climbs.filter(
+            transition=self.transition,
+            cycle=subject.cycle,
+            revision=subject.revision,
+            rung=subject.rung,
+        ).last()
+        return None if climb is None else self._deadline(subject, climb)
+
+    def _deadline(self, subject: Any, climb: Escalation) -> datetime | None:
+        captures = climb.captures.using(self.using)
+        if captures.unsettled().exists():
+            return None
+        sent_at = captures.aggregate(last=models.Max("finished_at"))["last"]
+        deadline: datetime = subject.next_deadline(climb.rung, sent_at or climb.acted_at)
+        return deadline
 
     def why_not_due(self, subjects: Sequence[Any], now: datetime, using: str) -> dict[Any, str]:
         """Tell held and resolved subjects from those that are merely not due."""
@@ -138,3 +201,8 @@ class LadderAction(Action):
 
     def _step(self, rung: Any, now: datetime, by: str, reason: str) -> Step:
         return Step(now, by, reason, rung, exhausted=rung is None)
+
+
+def _stands_on(subject: LadderModel, climb: Escalation) -> bool:
+    there = (climb.cycle, climb.revision, climb.rung, climb.to_status)
+    return (subject.cycle, subject.revision, subject.rung, subject.status) == there

@@ -48,6 +48,14 @@ class _Pass(Action):
         """Ask the ladder's action."""
         return self.ladder_action.why_not_due(subjects, now, using)
 
+    def state_after(self, newest: Escalation) -> str:
+        """Ask the ladder's action."""
+        return self.ladder_action.state_after(newest)
+
+    def deadline_after_settling(self, subject: Any) -> datetime | None:
+        """Ask the ladder's action."""
+        return self.ladder_action.deadline_after_settling(subject)
+
     @property
     def audit_name(self) -> str:
         """The ladder's name, so that one trail tells the whole story."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from django.apps import apps
-from django.conf import settings
 from django.core.exceptions import FieldDoesNotExist, FieldError
 from django.db import DatabaseError, models
 from django.utils import timezone
@@ -141,7 +140,7 @@ def _check_owner(action: Action, field: models.Field[Any, Any]) -> None:
 
 
 def _check_due(action: Action) -> None:
-    now = timezone.now() if settings.USE_TZ else timezone.make_naive(timezone.now())
+    now = timezone.now()
     try:
         action.branches(now)
         if isinstance(action, LadderAction):

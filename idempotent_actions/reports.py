@@ -40,12 +40,15 @@ class Report:
     """What one action's poll did, or would do in a dry run.
 
     Every selected row is counted once: ``selected == applied + failed + sum(skipped)``. ``applied``
-    includes ``exhausted``; ``marked`` and ``resolved`` are the passes before it.
+    includes ``exhausted``; ``marked`` and ``resolved`` are the passes before it. ``stopped`` says
+    why there was no run (``overlapping``, ``slot_done``) or why it ended early (``out_of_time``,
+    ``no_time`` for anything, ``lease_lost``, ``error``); it is empty when all was looked at.
     """
 
     action: str
     dry_run: bool = False
     run: int | None = None
+    stopped: str = ""
     missing: int = 0
     resolved: int = 0
     marked: int = 0
@@ -56,6 +59,8 @@ class Report:
     skipped: Counter[str] = field(default_factory=Counter)
     errors: list[dict[str, str]] = field(default_factory=list)
     planned: list[Planned] = field(default_factory=list)
+    delivery: Any = None
+    """The ``DeliveryReport`` of this action's effects; None when none were delivered."""
 
     def add_error(self, subject: str, error: BaseException, kept: int) -> None:
         """Count a failed row; keep its error among the first ``kept``."""
@@ -77,6 +82,7 @@ class Report:
         data: dict[str, Any] = {
             "action": self.action,
             "run": self.run,
+            "stopped": self.stopped,
             "missing": self.missing,
             "resolved": self.resolved,
             "selected": self.selected,
@@ -86,6 +92,8 @@ class Report:
             "failed": self.failed,
             "errors": self.errors,
         }
+        if self.delivery is not None:
+            data["delivery"] = self.delivery.as_dict()
         if self.dry_run:
             data["planned"] = [
                 {"subject": each.subject, "transition": each.transition, "rung": each.rung}

@@ -6,7 +6,6 @@ a service can't take, before anything is written. Services join a transaction of
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Any, Unpack
 
 from django.db import models
@@ -15,6 +14,7 @@ from django_fsm import can_proceed
 from idempotent_actions import clock
 from idempotent_actions.actions import Action, Reason
 from idempotent_actions.acts import Asked, act_on, audit_row, heal, newest_acts
+from idempotent_actions.adopting import adopt
 from idempotent_actions.asking import (
     Outcome,
     Request,
@@ -23,22 +23,48 @@ from idempotent_actions.asking import (
     in_transaction,
     registered,
 )
-from idempotent_actions.candidates import in_batches
-from idempotent_actions.conf import get_settings
+from idempotent_actions.captures import deliver, perform, request
+from idempotent_actions.decisions import (
+    mark_failed,
+    mark_succeeded,
+    rerun_hook,
+    retry_new_key,
+    retry_same_key,
+    void,
+)
 from idempotent_actions.exceptions import InvalidInput, UnknownAction
 from idempotent_actions.guards import lock_one
 from idempotent_actions.keys import make_key
 from idempotent_actions.ladder_actions import LadderAction
-from idempotent_actions.ladders import Ladder
-from idempotent_actions.models.escalation import Escalation, subject_ref
+from idempotent_actions.models.capture import Capture
+from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LIVE, LadderModel
-from idempotent_actions.passes import Adopt
+from idempotent_actions.nudges import nudge
+from idempotent_actions.pruning import prune_captures
 from idempotent_actions.registry import registry
-from idempotent_actions.reports import Report
-from idempotent_actions.subjects import insert_missing
 from idempotent_actions.writing import Change, snapshot, write
 
-__all__ = ["Outcome", "Request", "act", "adopt", "cancel", "hold", "release", "reopen", "resolve"]
+__all__ = [
+    "Outcome",
+    "Request",
+    "act",
+    "adopt",
+    "cancel",
+    "deliver",
+    "hold",
+    "mark_failed",
+    "mark_succeeded",
+    "perform",
+    "prune_captures",
+    "release",
+    "reopen",
+    "request",
+    "rerun_hook",
+    "resolve",
+    "retry_new_key",
+    "retry_same_key",
+    "void",
+]
 
 Mutation = Callable[[Any, Asked], str]
 
@@ -75,6 +101,7 @@ def act(action: str | type[Action], subject: models.Model, **request: Unpack[Req
         rows: models.QuerySet[Any] = models.QuerySet(chosen.model).using(chosen.using)
         fresh = rows.filter(pk=subject.pk).first()
         if result.applied:
+            nudge(chosen.using)
             return Outcome(True, escalation=result.applied[0].escalation, subject=fresh)
         (why,) = result.skipped
         if why == Reason.WRONG_STATUS and marking is not None and marking.skipped:
@@ -111,6 +138,10 @@ def release(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
         if fresh.hold_until is None:
             return "not_held"
         fresh.hold_until, fresh.hold_reason = None, ""
+        # What waited for this is delivered by the next sweep, not when it would be asked again.
+        held = Capture.objects.using(fresh._state.db).about(fresh).filter(waiting_for=Reason.HELD)
+        held.filter(wake_at__gt=asked.now).update(wake_at=asked.now)
+        nudge(fresh._state.db)
         return ""
 
     return _change(subject, "release", mutate, request)
@@ -129,50 +160,6 @@ def cancel(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
 def reopen(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
     """Begin the next cycle of a resolved or cancelled ``subject``, below the first rung."""
     return _change(subject, "reopen", _fire("reopen"), request)
-
-
-def adopt(
-    action: str | type[Action],
-    queryset: models.QuerySet[Any],
-    *,
-    next_at: datetime,
-    rung: str = "",
-    by: Any,
-    reason: str,
-    now: datetime | None = None,
-) -> Report:
-    """Put existing rows in place on a ladder, so that nothing goes out for them on the first tick.
-
-    Every live row of ``queryset`` stands on ``rung`` (below the first when empty) and is not due
-    before ``next_at``. Side rows that ``missing_subjects`` yields are inserted first. Each row gets
-    an audit row and no effect. ``by``, ``reason``, ``now``: as for ``act``.
-
-    Returns a report: ``applied`` rows, ``skipped`` by reason (``wrong_status`` or ``resolved`` for
-    those that are over), ``failed`` ones with their errors. Raises ``InvalidInput`` for a
-    ``next_at`` that isn't in the future or a queryset of another model.
-    """
-    chosen = registered(action)
-    if not isinstance(chosen, LadderAction):
-        raise InvalidInput(f"{chosen.name} is no ladder: there is nothing to adopt onto.")
-    if not isinstance(queryset, models.QuerySet) or queryset.model is not chosen.model:
-        raise InvalidInput(f"queryset must hold rows of {chosen.model._meta.label}.")
-    asked = asked_by(chosen, {"by": by, "reason": reason, "now": now}, poll=True)
-    if clock.check_instant(next_at, "next_at") <= asked.now:
-        raise InvalidInput(f"next_at must lie in the future, not at {next_at.isoformat()}.")
-    settings = get_settings()
-    ladder = getattr(chosen.model, "ladder", None)
-    if rung and isinstance(ladder, Ladder):
-        ladder.get(rung)  # one misspelt for all of them is told at once
-    adoption = Adopt(chosen, rung, next_at)
-    report = Report(adoption.name)
-    for _count, failures in insert_missing(chosen, asked.now, settings.BATCH_SIZE):
-        for failure in failures:
-            report.add_error(subject_ref(failure.subject), failure.error, settings.ERRORS_KEPT)
-    pks = list(queryset.using(chosen.using).values_list("pk", flat=True))
-    for batch in in_batches(pks, settings.BATCH_SIZE):
-        result = in_transaction(partial(act_on, adoption, batch, asked), chosen.using)
-        report.count(result, settings.ERRORS_KEPT)
-    return report
 
 
 def _change(subject: LadderModel, name: str, mutate: Mutation, request: Any) -> Outcome:

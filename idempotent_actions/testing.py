@@ -35,9 +35,11 @@ def tick(*actions: str | type[Action], **options: Unpack[polling.PollOptions]) -
     """Run a whole tick inline: all registered actions, or these, by name or class.
 
     Works inside pytest-django's ``db`` fixture. Returns a report for each action; raises
-    ``AssertionError`` when a row failed, so that a test never passes over an error.
+    ``AssertionError`` when a row failed, so that a test never passes over an error. What became of
+    the effects is in each report's ``delivery``.
     """
     names = [each if isinstance(each, str) else _name(each) for each in actions]
+    options = {"workers": 0, **options}  # other threads don't see what an open test transaction has
     reports = polling.tick(*names, **options)
     errors = [error for report in reports for error in report.errors]
     if errors:

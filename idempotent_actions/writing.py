@@ -5,7 +5,7 @@ Runs inside the batch's transaction, on rows that it has locked.
 
 import copy
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import models, transaction
@@ -14,6 +14,7 @@ from django.db.models import signals
 from idempotent_actions.databases import is_transient
 from idempotent_actions.exceptions import SubjectNotSaved
 from idempotent_actions.inserting import insert_rows
+from idempotent_actions.models.capture import Capture
 from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LadderModel
 
@@ -25,11 +26,12 @@ _DATE_FIELDS = (models.DateField.pre_save, models.DateTimeField.pre_save, models
 
 @dataclass(eq=False, slots=True)
 class Change:
-    """A subject whose transition has fired, its columns before, and its audit row, if any."""
+    """A subject whose transition has fired, its columns before, its audit row and captures."""
 
     subject: Any
     before: dict[str, Any]
     escalation: Escalation | None = None
+    captures: list[Capture] = field(default_factory=list)
     left_traces: bool = False
     """The transition itself wrote to the database, or registered a hook for after the commit."""
 
@@ -85,7 +87,7 @@ def _write_halving(changes: Sequence[Change], using: str) -> list[Failure]:
     try:
         with transaction.atomic(using=using):
             _write_subjects(changes, using)
-            insert_rows([each.escalation for each in changes if each.escalation], using)
+            _write_trail(changes, using)
     except Exception as error:
         # A savepoint that could not be rolled back leaves the connection marked: nothing to save.
         if is_transient(error) or transaction.get_rollback(using):
@@ -95,6 +97,15 @@ def _write_halving(changes: Sequence[Change], using: str) -> list[Failure]:
         half = len(changes) // 2
         return _write_halving(changes[:half], using) + _write_halving(changes[half:], using)
     return []
+
+
+def _write_trail(changes: Sequence[Change], using: str) -> None:
+    captures = [capture for each in changes for capture in each.captures]
+    rows = [each.escalation for each in changes if each.escalation]
+    insert_rows(rows, using, keys_needed=bool(captures))
+    for capture in captures:
+        capture.escalation = capture.escalation  # takes over the key it has only now
+    insert_rows(captures, using)
 
 
 def _write_subjects(changes: Sequence[Change], using: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import dj_database_url
 
 from project import embedded
+from project.mail_settings import mail_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -26,7 +27,9 @@ INSTALLED_APPS = [
     "idempotent_actions",
     "project.billing",
     "project.school",
+    "project.partners",
     "project.demo",
+    "project.sandbox",
 ]
 
 MIDDLEWARE = [
@@ -54,6 +57,18 @@ TEMPLATES = [
     },
 ]
 
+# Without a mail server, notices are written to files below .mail.
+globals().update(
+    mail_settings(os.environ.get("MAIL_HOST", ""), int(os.environ.get("MAIL_PORT", "25")))
+)
+
+# `manage.py payment_sandbox` listens there.
+PAYMENTS_URL = os.environ.get("PAYMENTS_URL", "http://127.0.0.1:12111")
+PAYMENTS_API_KEY = os.environ.get("PAYMENTS_API_KEY", "sk_test_example")
+
+# The partner's ledger, which is no table of ours: an SQLite file.
+PARTNER_LEDGER = os.environ.get("PARTNER_LEDGER", str(BASE_DIR / "partner.sqlite3"))
+
 ROOT_URLCONF = "project.urls"
 WSGI_APPLICATION = "project.wsgi.application"
 STATIC_URL = "static/"
@@ -61,10 +76,14 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-_database: dict[str, Any] = {**dj_database_url.parse(embedded.database_url())}
+_database: dict[str, Any] = {"OPTIONS": {}, **dj_database_url.parse(embedded.database_url())}
 if _database["ENGINE"] == "django.db.backends.sqlite3":
     # Else a transaction that reads before it writes holds no lock: two of them interleave.
-    _database.setdefault("OPTIONS", {})["transaction_mode"] = "IMMEDIATE"
+    _database["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
+elif _database["ENGINE"] == "django.db.backends.postgresql":
+    # The ledger's statements are planned once in a connection. Not behind a pooler that gives each
+    # transaction another connection.
+    _database["OPTIONS"].setdefault("prepare_threshold", 5)
 DATABASES = {"default": _database}
 
 # django-q2 hands a task out again when `retry` seconds have passed since a worker's process took

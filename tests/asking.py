@@ -60,7 +60,7 @@ OVER = {"status": "resolved", "rung": "warning", "escalated_at": DUE}
 
 # Each service, an invoice it applies to, and what of that invoice changes.
 APPLIES: list[tuple[Service, dict[str, Any], dict[str, Any]]] = [
-    (act, {"status": "overdue"}, {**ON_REMINDER, "escalated_at": DUE}),
+    (act, {"status": "overdue"}, {**ON_REMINDER, "next_at": None, "escalated_at": DUE}),
     (hold, ON_REMINDER, {"hold_until": DUE + DAY, "hold_reason": "because"}),
     (release, {**ON_REMINDER, **HELD}, {"hold_until": None, "hold_reason": ""}),
     (resolve, {**ON_REMINDER, **HELD}, {"status": "resolved", **AT_REST}),

@@ -23,7 +23,7 @@ import django
 from django.db import connection
 from django.utils.module_loading import import_string
 
-__all__ = ["Children", "Meet", "in_processes", "manage"]
+__all__ = ["Children", "Meet", "environment", "in_processes", "manage"]
 
 Meet = Callable[[], None]
 
@@ -58,7 +58,7 @@ def manage(
     """Run a `manage.py` command on the test database and wait for its end."""
     return subprocess.run(
         [sys.executable, str(ROOT / "manage.py"), *arguments],
-        env=_environment(settings),
+        env=environment(settings),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
@@ -123,7 +123,7 @@ class _Child:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.processes", target, json.dumps(arguments)],
             cwd=ROOT,
-            env=_environment("tests.settings"),
+            env=environment("tests.settings"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -175,7 +175,8 @@ class _Child:
         return f"It printed:\n{self._errors.read()}"
 
 
-def _environment(settings: str) -> dict[str, str]:
+def environment(settings: str) -> dict[str, str]:
+    """Return the environment of a child that works on the test database."""
     name = str(connection.settings_dict["NAME"])  # the test database's, once there is one
     url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
     return {

@@ -1,12 +1,23 @@
 """The example project's settings, with the host apps of the tests installed beside its own."""
 
+import os
 from pathlib import Path
+
+import django
 
 from project import settings as project
 from project.settings import *  # noqa: F403
 
 DEBUG = False
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # fast, and only for tests
+
+if not os.environ.get("MAIL_HOST"):
+    # For child processes; in the tests' own process Django collects the mails in memory.
+    _dummy = "django.core.mail.backends.dummy.EmailBackend"
+    if django.VERSION >= (6, 1):
+        MAILERS = {"default": {"BACKEND": _dummy}}
+    else:
+        EMAIL_BACKEND = _dummy
 
 # Every package of tests/hosts with an apps.py is a host application.
 _hosts = (Path(__file__).parent / "hosts").glob("*/apps.py")

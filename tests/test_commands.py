@@ -84,9 +84,12 @@ def test_the_json_has_the_promised_shape() -> None:
     answer = json.loads(out.getvalue().splitlines()[-1])
     (action,) = answer.pop("actions")
     assert answer == {"dry_run": False, "marked_overdue": 10}
+    delivery = action.pop("delivery")
+    assert (delivery["performed"], delivery["succeeded"], delivery["not_done"]) == (9, 9, 0)
     assert action == {
         "action": "escalate_overdue:billing.invoice",
         "run": Run.objects.get().pk,
+        "stopped": "",
         "missing": 0,
         "resolved": 0,
         "selected": 12,
@@ -117,7 +120,10 @@ def test_a_failed_row_is_named_on_stderr_and_the_sentence_counts_it() -> None:
     with poison("bad"), pytest.raises(CommandError):
         call_command("escalate_overdue", model=Invoice, stdout=out, stderr=complaints)
     assert complaints.getvalue() == f"billing.invoice:{bad.pk}: ValueError: a wrong address\n"
-    assert out.getvalue() == f"{LADDER}: 1 applied, 2 marked overdue, 1 failed\n"
+    assert (
+        out.getvalue()
+        == f"{LADDER}: 1 applied, 2 marked overdue, 1 failed\n  effects: 1 succeeded\n"
+    )
 
 
 def test_escalate_overdue_runs_all_ladders_or_that_of_one_model() -> None:

@@ -20,9 +20,10 @@ ROOT = Path(embedded.__file__).parent.parent
 
 # Starts a server, says where, and stays until its standard input ends.
 PARENT = """
-import sys
+import signal, sys
 from pathlib import Path
 from project import embedded
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 print(embedded.database_url(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """

@@ -19,41 +19,78 @@ FLOORS = {
     # what needs no row: settings, clock, keys, ladders, state graphs
     "clock": 1,
     "conf": 1,
+    "crashpoints": 1,
     "keys": 1,
     "ladders": 1,
     "machines": 1,
+    "parameters": 1,
+    "policies": 1,
+    "pools": 1,
+    "repeated_hours": 1,
     # what is stored
+    "effects": 2,
     "models": 2,
+    "steps": 2,
     # what an action is
     "actions": 3,
     # one step with a batch of rows: find, lock, write
     "candidates": 4,
     "guards": 4,
+    "intents": 4,
     "migrations": 4,
     "passes": 4,
+    "running": 4,
     "writing": 4,
-    # one act, and the ladder's own action
+    "plans": 4,
+    # one act, the ladder's own action; the ledger's statements; who holds what
     "acts": 5,
+    "consequences": 5,
     "ladder_actions": 5,
+    "leases": 5,
+    "ledger": 5,
+    "mail": 5,
     "subjects": 5,
     # who is registered; what a run tells
+    "nudges": 6,
+    "queued": 6,
     "registry": 6,
     "reports": 6,
-    # an act asked for by a person
+    "turns": 6,
+    # an act asked for by a person; the two ends of an effect; what the queue is given
     "asking": 7,
+    "barrier": 7,
     "checks": 7,
+    "deferring": 7,
+    "schedules": 7,
+    "overlaps": 8,
+    "queue_checks": 8,
+    "queueing": 8,
+    "schedule_checks": 8,
+    # one delivery
+    "settling": 8,
+    "recovery": 9,
+    "deliveries": 10,
+    "delivering": 11,
     # the ways in
-    "previews": 8,
-    "services": 8,
+    "adopting": 12,
+    "captures": 12,
+    "decisions": 12,
+    "previews": 12,
+    "pruning": 12,
+    "services": 13,
     # the poll
-    "polling": 9,
+    "polls": 13,
+    "polling": 14,
+    # the queue and its watch
+    "heartbeat": 15,
+    "tasks": 16,
     # faces: they parse and show
-    "admin": 10,
-    "management": 10,
-    "testing": 10,
+    "admin": 17,
+    "management": 17,
+    "testing": 17,
     # the door
-    "__init__": 11,
-    "apps": 11,
+    "__init__": 18,
+    "apps": 18,
 }
 
 # Loads checks and actions when Django is ready, so from inside a function it looks upwards.

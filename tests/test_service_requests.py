@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
-from idempotent_actions import services
+from idempotent_actions import captures, services
 from idempotent_actions.exceptions import InvalidInput, UnknownAction
 from idempotent_actions.models import Escalation
 from idempotent_actions.testing import travel
@@ -71,7 +71,9 @@ def test_an_act_happens_at_the_instant_it_is_given() -> None:
     invoice = make_invoice()
     assert act(invoice, now=DUE + DAY)
     assert Escalation.objects.get().acted_at == DUE + DAY
-    assert now_there(invoice).next_at == DUE + DAY + WEEK
+    assert now_there(invoice).next_at is None  # its notice is still to be sent
+    captures.deliver(now=DUE + 2 * DAY)
+    assert now_there(invoice).next_at == DUE + 2 * DAY + WEEK
 
 
 @each_service

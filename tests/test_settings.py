@@ -1,5 +1,6 @@
 """The settings: read when they are needed, wrong ones are named."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ def test_without_any_the_defaults_hold() -> None:
 @pytest.mark.parametrize("name", ["BATCH_SIZE", "MAX_TRIES", "ERRORS_KEPT"])
 def test_one_of_them_leaves_the_others_at_their_defaults(name: str) -> None:
     with override_settings(IDEMPOTENT_ACTIONS={name: 7}):
-        assert get_settings() == Settings(**{name: 7})
+        changed: Any = {name: 7}
+        assert get_settings() == replace(Settings(), **changed)
     assert get_settings() == Settings()
 
 
@@ -30,7 +32,8 @@ def test_an_unknown_name_is_answered_with_those_there_are() -> None:
     ):
         get_settings()
     assert "has no setting 'BATCHSIZE'" in str(caught.value)
-    assert "It knows: BATCH_SIZE, MAX_TRIES, ERRORS_KEPT." in str(caught.value)
+    known = "BATCH_SIZE, MAX_TRIES, WORKERS, ERRORS_KEPT, NUDGE, SCHEDULES"
+    assert f"It knows: {known}." in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "500", None, True, False])
@@ -43,6 +46,15 @@ def test_only_whole_numbers_above_zero_are_taken(name: str, value: Any) -> None:
         get_settings()
     assert f"IDEMPOTENT_ACTIONS[{name!r}] must be a whole number above zero" in str(caught.value)
     assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [0, 1, "yes", None])
+def test_the_nudge_is_on_or_off(value: Any) -> None:
+    with (
+        override_settings(IDEMPOTENT_ACTIONS={"NUDGE": value}),
+        pytest.raises(InvalidSetting, match=r"\['NUDGE'\] must be True or False, not"),
+    ):
+        get_settings()
 
 
 @pytest.mark.parametrize("value", [None, [], "BATCH_SIZE", Settings()])

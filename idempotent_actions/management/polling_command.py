@@ -1,30 +1,19 @@
 """What the polling commands share: they parse, call a service, print, and choose an exit status."""
 
-import argparse
 import json
 from datetime import datetime
 from typing import Any
 
-from django.apps import apps
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import models
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from tqdm import tqdm
 
 from idempotent_actions.exceptions import IdempotentActionsError
+from idempotent_actions.management.arguments import BAD_USAGE, SOME_FAILED, instant, whole_number
+from idempotent_actions.management.deliveries import delivery_sentence, write_delivery_errors
 from idempotent_actions.polling import PollOptions
-from idempotent_actions.registry import registry
 from idempotent_actions.reports import Report
 
-__all__ = ["BAD_USAGE", "SOME_FAILED", "PollingCommand"]
-
-SOME_FAILED = 1
-"""Exit status: some rows failed, the others are done."""
-
-BAD_USAGE = 2
-"""Exit status: nothing was done."""
+__all__ = ["PollingCommand"]
 
 _HOW_TO_REGISTER = (
     "No action is registered. Write one in an installed app's actions.py: "
@@ -39,16 +28,16 @@ class PollingCommand(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options that all polling commands take."""
-        parser.add_argument("--limit", type=_at_least(0), metavar="N", help=self.limit_help)
+        parser.add_argument("--limit", type=whole_number(0), metavar="N", help=self.limit_help)
         parser.add_argument(
-            "--batch-size", type=_at_least(1), metavar="N", help="rows locked in one transaction"
+            "--batch-size", type=whole_number(1), metavar="N", help="rows locked in one transaction"
         )
         parser.add_argument(
             "--dry-run", action="store_true", help="write nothing; list what the next run does"
         )
         parser.add_argument(
             "--at",
-            type=_instant,
+            type=instant,
             metavar="ISO-TIME",
             help="with --dry-run: as if it were this time, like 2026-03-01T08:00Z",
         )
@@ -69,6 +58,8 @@ class PollingCommand(BaseCommand):
         at: datetime | None,
         json: bool,
         no_mark: bool = False,
+        no_deliver: bool = False,
+        workers: int | None = None,
         **chosen: Any,
     ) -> None:
         """Run the poll. Exit status 1 when rows failed, 2 for bad usage."""
@@ -86,6 +77,8 @@ class PollingCommand(BaseCommand):
                         "dry_run": dry_run,
                         "now": at,
                         "mark": not no_mark,
+                        "deliver": not no_deliver,
+                        "workers": workers,
                         "on_progress": progress.update,
                     },
                     **chosen,
@@ -93,10 +86,17 @@ class PollingCommand(BaseCommand):
             except IdempotentActionsError as error:
                 raise CommandError(str(error), returncode=BAD_USAGE) from error
         self._print(reports, dry_run, json)
-        if failed := sum(report.failed for report in reports):
-            raise CommandError(
-                f"{failed} rows failed; the others are done.", returncode=SOME_FAILED
+        deliveries = [report.delivery for report in reports if report.delivery is not None]
+        wrong = [
+            f"{count} {what}"
+            for count, what in (
+                (sum(report.failed for report in reports), "rows failed"),
+                (sum(each.not_done + each.hanging for each in deliveries), "effects were not done"),
             )
+            if count
+        ]
+        if wrong:
+            raise CommandError(f"{', '.join(wrong)}; the others are done.", returncode=SOME_FAILED)
 
     def _print(self, reports: list[Report], dry_run: bool, as_json: bool) -> None:
         if not reports:
@@ -104,6 +104,8 @@ class PollingCommand(BaseCommand):
         for report in reports:
             for error in report.errors:
                 self.stderr.write(f"{error['subject']}: {error['error']}")
+            if report.delivery is not None:
+                write_delivery_errors(self, report.delivery)
         if as_json:
             self.stdout.write(
                 json.dumps(
@@ -119,13 +121,9 @@ class PollingCommand(BaseCommand):
             for act in report.planned:
                 self.stdout.write(f"  {act.subject} {act.transition} {act.rung}".rstrip())
             self.stdout.write(_sentence(report))
-
-
-def add_model_argument(parser: CommandParser) -> None:
-    """Declare ``--model``, which narrows a command to one model's ladder."""
-    parser.add_argument(
-        "--model", type=_model, metavar="APP.MODEL", help="this model's ladder only"
-    )
+            done = report.delivery
+            if done is not None and (done.count_of_all or done.for_a_person):
+                self.stdout.write(f"  effects: {delivery_sentence(done)}")
 
 
 def _sentence(report: Report) -> str:
@@ -140,39 +138,6 @@ def _sentence(report: Report) -> str:
         if count:
             counts.append(f"{count} {word}")
     counts += [f"{count} skipped ({why})" for why, count in sorted(report.skipped.items())]
+    if report.stopped:
+        counts.append(f"stopped ({report.stopped})")
     return f"{report.action}: {', '.join(counts)}"
-
-
-def _at_least(least: int) -> Any:
-    def parse(text: str) -> int:
-        if not text.lstrip("-").isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}")
-        return int(text)
-
-    return parse
-
-
-def _instant(text: str) -> datetime:
-    try:
-        value = parse_datetime(text)
-    except ValueError:
-        value = None
-    if value is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time like 2026-03-01T08:00Z")
-    if not settings.USE_TZ and timezone.is_naive(value):
-        return value
-    if not settings.USE_TZ:
-        raise argparse.ArgumentTypeError(f"{text!r} has a time zone, and USE_TZ is off")
-    if timezone.is_naive(value):
-        raise argparse.ArgumentTypeError(f"{text!r} has no time zone: add Z or +01:00")
-    return value
-
-
-def _model(text: str) -> type[models.Model]:
-    try:
-        return apps.get_model(text)
-    except (LookupError, ValueError):
-        ladders = ", ".join(action.model._meta.label for action in registry.ladders()) or "none"
-        raise argparse.ArgumentTypeError(
-            f"there is no model {text!r}. Models with a ladder: {ladders}"
-        ) from None

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 from django.apps import apps
+from django.core.exceptions import ValidationError
 from django.db import models
 
 from idempotent_actions.keys import MAX_KEY_LENGTH
 from idempotent_actions.ladders import MAX_RUNG_LENGTH
 from idempotent_actions.models.run import Run
 
-__all__ = ["Escalation", "EscalationQuerySet", "subject_ref"]
+__all__ = ["Escalation", "EscalationQuerySet", "find_subject", "subject_labels", "subject_ref"]
 
 
 def subject_ref(subject: models.Model) -> str:
@@ -19,15 +20,28 @@ def subject_ref(subject: models.Model) -> str:
     return f"{subject._meta.label_lower}:{name}"
 
 
+def find_subject(label: str, pk: str, using: str | None) -> models.Model | None:
+    """Return the row of the model ``label`` with this key, or None when either is gone."""
+    try:
+        return models.QuerySet(apps.get_model(label)).using(using).get(pk=pk)
+    except (LookupError, ValueError, ValidationError, models.ObjectDoesNotExist):
+        return None
+
+
+def subject_labels(subject: models.Model) -> set[str]:
+    """Return the models a row is acted on as: a proxy, or a child's parent, is the same row."""
+    models_of_row = [cls for cls in type(subject).__mro__ if hasattr(cls, "_meta")]
+    return {cls._meta.label_lower for cls in models_of_row if not cls._meta.abstract}
+
+
 class EscalationQuerySet(models.QuerySet["Escalation"]):
     """The questions asked of the audit trail, as words."""
 
     def about(self, subject: models.Model) -> Self:
         """Audit rows of one subject, in the order they were written."""
-        # A proxy, or a child under multi-table inheritance, is acted on as its parent is.
-        models_of_row = [cls for cls in type(subject).__mro__ if hasattr(cls, "_meta")]
-        labels = {cls._meta.label_lower for cls in models_of_row if not cls._meta.abstract}
-        return self.filter(subject_model__in=labels, subject_pk=str(subject.pk)).order_by("id")
+        return self.filter(
+            subject_model__in=subject_labels(subject), subject_pk=str(subject.pk)
+        ).order_by("id")
 
     def by_key(self, keys: Iterable[str]) -> dict[str, "Escalation"]:
         """Return those audit rows that exist for these unique keys."""
@@ -92,8 +106,4 @@ class Escalation(models.Model):
     @property
     def subject(self) -> models.Model | None:
         """The subject as it is now, or None when the row or its model is gone."""
-        try:
-            model = apps.get_model(self.subject_model)
-            return models.QuerySet(model).using(self._state.db).get(pk=self.subject_pk)
-        except (LookupError, ValueError, models.ObjectDoesNotExist):
-            return None
+        return find_subject(self.subject_model, self.subject_pk, self._state.db)

@@ -180,6 +180,15 @@ class LadderModel(models.Model):
             sent_at = sent_at.replace(second=0, microsecond=0)
         return sent_at + rung.wait_after
 
+    def next_deadline(self, rung: str, sent_at: datetime) -> datetime:
+        """Ask ``deadline_after``, and check what it says. Raises ``InvalidInput``."""
+        deadline = self.deadline_after(self.ladder.get(rung), sent_at)
+        if clock.check_instant(deadline, "deadline_after()") <= sent_at:
+            raise InvalidInput(
+                f"deadline_after() must return a later instant, not {deadline.isoformat()}."
+            )
+        return deadline
+
     # -- the state machine
 
     @transition(field="status", source=[Status.OPEN, Status.ESCALATED], target=Status.OVERDUE.value)
@@ -197,11 +206,7 @@ class LadderModel(models.Model):
         now = now or self._database_now()
         self.rung = rung.name
         self.escalated_at = now
-        self.next_at = clock.check_instant(self.deadline_after(rung, now), "deadline_after()")
-        if self.next_at <= now:
-            raise InvalidInput(
-                f"deadline_after() must return a later instant, not {self.next_at.isoformat()}."
-            )
+        self.next_at = self.next_deadline(rung.name, now)
         self.on_climb(rung)
 
     @transition(field="status", source=Status.OVERDUE.value, target=Status.EXHAUSTED.value)

@@ -1,15 +1,15 @@
-"""Invoices in the admin. Their place on the ladder is shown there, not changed."""
+"""Invoices and orders in the admin. Where they stand is shown there, not changed."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 
-from project.billing.models import Invoice
+from project.billing.models import Invoice, Order
 
-__all__ = ["InvoiceAdmin"]
+__all__ = ["InvoiceAdmin", "OrderAdmin"]
 
 if TYPE_CHECKING:
-    ModelAdmin = admin.ModelAdmin[Invoice]
+    ModelAdmin = admin.ModelAdmin[Any]
 else:
     ModelAdmin = admin.ModelAdmin
 
@@ -42,3 +42,13 @@ class InvoiceAdmin(ModelAdmin):
         "hold_until",
         "hold_reason",
     )
+
+
+@admin.register(Order)
+class OrderAdmin(ModelAdmin):
+    """Orders, with their payment."""
+
+    list_display = ("number", "amount", "currency", "capture_at", "status", "payment_ref")
+    list_filter = ("status",)
+    search_fields = ("number", "payment_ref")
+    readonly_fields = ("status", "payment_ref")

@@ -1,7 +1,7 @@
 """Back-tests the dunning ladder on past invoices, in simulated time; leaves nothing behind."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -11,6 +11,8 @@ from django.db import models, transaction
 from django.db.models import Count
 
 from idempotent_actions import polling, services
+from idempotent_actions.actions import Step
+from idempotent_actions.effects import Intent
 from idempotent_actions.models import Escalation
 from project.billing.actions import EscalateInvoices
 from project.billing.models import Invoice
@@ -81,6 +83,10 @@ class _ReplayedInvoices(EscalateInvoices):
 
     def get_queryset(self) -> models.QuerySet[Any]:
         return super().get_queryset().filter(number__startswith=self.prefix)
+
+    def effects(self, invoice: Invoice, step: Step) -> Iterable[Intent]:
+        """Write to nobody: these customers had their notices years ago."""
+        return ()
 
 
 class _Simulation:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Poller", "PollerError", "escalate_in_processes"]
+__all__ = ["Poller", "PollerError", "tick_in_processes"]
 
 MANAGE = Path(__file__).resolve().parent.parent.parent / "manage.py"
 
@@ -34,19 +34,24 @@ class PollerError(Exception):
     """A process ended with an error, or not at all."""
 
 
-def escalate_in_processes(count: int) -> list[Poller]:
-    """Start ``count`` processes of ``escalate_overdue`` together and wait for all of them.
+def tick_in_processes(count: int, environment: dict[str, str] | None = None) -> list[Poller]:
+    """Start ``count`` processes of ``tick`` together and wait for all of them.
 
-    They find the database by the environment's DATABASE_URL. Returns what each did. Raises
+    They find database, mail server and payment provider by ``environment``, or by the one of this
+    process. Returns what each did; that some effects were not done is no error here. Raises
     ``PollerError``, and leaves no process behind.
     """
-    command = [sys.executable, str(MANAGE), "escalate_overdue", "--json"]
+    command = [sys.executable, str(MANAGE), "tick", "--json"]
     command += ["--batch-size", str(BATCH_SIZE)]
     started: list[subprocess.Popen[str]] = []
     try:
         for _ in range(count):
             process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
             )
             started.append(process)
         return [_finish(process) for process in started]
@@ -61,12 +66,16 @@ def _finish(process: subprocess.Popen[str]) -> Poller:
         output, errors = process.communicate(timeout=TIMEOUT)
     except subprocess.TimeoutExpired as error:
         raise PollerError(f"Process {process.pid} is not done after {TIMEOUT} s.") from error
-    if process.returncode:
-        raise PollerError(f"Process {process.pid} ended with {process.returncode}:\n{errors}")
-    actions: list[dict[str, Any]] = json.loads(output.splitlines()[-1])["actions"]
+    try:
+        actions: list[dict[str, Any]] = json.loads(output.splitlines()[-1])["actions"]
+    except (ValueError, IndexError) as error:
+        status = process.returncode
+        raise PollerError(f"Process {process.pid} ended with {status}:\n{errors}") from error
+    if failed := sum(action["failed"] for action in actions):
+        raise PollerError(f"In process {process.pid} {failed} rows failed:\n{errors}")
     return Poller(
         pid=process.pid,
-        runs=[action["run"] for action in actions],
+        runs=[action["run"] for action in actions if action["run"]],
         applied=sum(action["applied"] for action in actions),
         resolved=sum(action["resolved"] for action in actions),
         skipped=sum((Counter(action["skipped"]) for action in actions), Counter()),

@@ -15,7 +15,7 @@ from factory.random import reseed_random
 
 from idempotent_actions import Ladder, services
 from idempotent_actions.ladder_actions import ladder_name
-from idempotent_actions.models import Escalation, LadderModel
+from idempotent_actions.models import Capture, Escalation, LadderModel
 from idempotent_actions.models.escalation import subject_ref
 from project.billing.factories import InvoiceFactory
 from project.billing.models import Invoice
@@ -99,10 +99,9 @@ def make_sample() -> Sample:
 
 def _delete(domain: Domain) -> None:
     subjects = domain.model._default_manager.filter(**domain.marked)
-    Escalation.objects.filter(
-        subject_model=domain.label,
-        subject_pk__in=[str(pk) for pk in subjects.values_list("pk", flat=True)],
-    ).delete()
+    pks = [str(pk) for pk in subjects.values_list("pk", flat=True)]
+    Capture.objects.filter(subject_model=domain.label, subject_pk__in=pks).delete()
+    Escalation.objects.filter(subject_model=domain.label, subject_pk__in=pks).delete()
     subjects.delete()
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from idempotent_actions import LadderAction, candidates, polling, services, testing
+from idempotent_actions import LadderAction, candidates, polling, polls, services, testing
 from idempotent_actions.models import Escalation
 from idempotent_actions.registry import registry
 from project.billing.actions import EscalateInvoices
@@ -55,7 +55,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]],
                         background.run(change).result(30)
                 yield page
 
-        monkeypatch.setattr(polling, "candidate_pks", read_then_change)
+        monkeypatch.setattr(polls, "candidate_pks", read_then_change)
 
     return arrange
 

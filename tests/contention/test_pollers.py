@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from django.db import transaction
 
 from idempotent_actions import polling, services
@@ -23,6 +24,7 @@ Overdue = Callable[[int], list[Invoice]]
 Climbs = Callable[[], dict[str, int]]
 
 
+@pytest.mark.slow
 def test_eight_processes_share_two_hundred_due_rows_and_double_none(
     overdue: Overdue, climbs: Climbs
 ) -> None:

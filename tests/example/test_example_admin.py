@@ -6,12 +6,14 @@ import pytest
 from django.db import models
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from idempotent_actions import testing
-from idempotent_actions.models import Escalation, Run
+from idempotent_actions import captures, testing
+from idempotent_actions.models import Capture, Escalation, Run
 from idempotent_actions.models.ladder import OWN_COLUMNS
+from project.billing.effects import charge_order, send_dunning_notice
 from project.billing.factories import InvoiceFactory
-from project.billing.models import Invoice
+from project.billing.models import Invoice, Order
 from project.school.factories import InterventionFactory
 from project.school.models import Intervention
 
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.django_db
 def two_subjects_have_climbed() -> None:
     InvoiceFactory.create(number="2026-17")
     InterventionFactory.create(student="Ada")
+    Order.objects.create(number="1", amount=1, payment_method="pm", capture_at=timezone.now())
     testing.tick("escalate_overdue:billing.invoice", "escalate_overdue:school.intervention")
 
 
@@ -35,7 +38,7 @@ def text(client: Client, address: str) -> str:
     return response.content.decode()
 
 
-@pytest.mark.parametrize("model", [Invoice, Intervention, Escalation, Run])
+@pytest.mark.parametrize("model", [Invoice, Intervention, Order, Capture, Escalation, Run])
 def test_the_list_and_each_row_open(admin_client: Client, model: type[models.Model]) -> None:
     text(admin_client, url(model, "changelist"))
     rows = model._default_manager.all()
@@ -112,7 +115,7 @@ def test_the_form_changes_a_subjects_own_facts_and_not_its_place_on_the_ladder(
     assert ladder == ("escalated", "reminder", 1, "", invoice.next_at)
 
 
-@pytest.mark.parametrize("model", [Escalation, Run])
+@pytest.mark.parametrize("model", [Capture, Escalation, Run])
 @pytest.mark.parametrize("page", ["add", "change", "delete"])
 def test_not_even_a_superuser_writes_what_was_recorded(
     admin_client: Client, model: type[models.Model], page: str
@@ -124,7 +127,7 @@ def test_not_even_a_superuser_writes_what_was_recorded(
     assert list(model._default_manager.order_by("pk").values()) == before
 
 
-@pytest.mark.parametrize("model", [Escalation, Run])
+@pytest.mark.parametrize("model", [Capture, Escalation, Run])
 def test_the_lists_bulk_deletion_is_not_offered_and_does_nothing(
     admin_client: Client, model: type[models.Model]
 ) -> None:
@@ -133,3 +136,23 @@ def test_the_lists_bulk_deletion_is_not_offered_and_does_nothing(
     assert "delete_selected" not in text(admin_client, url(model, "changelist"))
     admin_client.post(url(model, "changelist"), form)
     assert model._default_manager.count() == len(pks)
+
+
+def test_a_capture_shows_its_parameters_but_for_the_secret_ones(admin_client: Client) -> None:
+    params = {"order": "order-4711", "payment_method": "pm_sesame", "amount": 1, "currency": "eur"}
+    capture = captures.request(charge_order, key="shown", params=params)
+    page = text(admin_client, url(Capture, "change", capture.pk))
+    assert "order-4711" in page
+    assert capture.provider_key in page
+    assert "pm_sesame" not in page
+    assert "pm_sesame" not in text(admin_client, url(Capture, "changelist"))
+
+
+def test_of_an_effect_that_is_gone_no_parameter_is_shown(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = captures.request(send_dunning_notice, key="shown", params={"to": "ann@example.org"})
+    address = url(Capture, "change", capture.pk)
+    assert "ann@example.org" in text(admin_client, address)
+    monkeypatch.setattr("idempotent_actions.admin.captures.find_effect", lambda name: None)
+    assert "ann@example.org" not in text(admin_client, address)

@@ -63,7 +63,7 @@ def after_reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[]
                     together(happening)
                 yield page
 
-        monkeypatch.setattr("idempotent_actions.polling.candidate_pks", pages)
+        monkeypatch.setattr("idempotent_actions.polls.candidate_pks", pages)
 
     return arrange
 

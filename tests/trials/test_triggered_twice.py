@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from idempotent_actions import polling, services
+from idempotent_actions import polling, polls, services
 from idempotent_actions.actions import Action, Branch
 from idempotent_actions.candidates import candidate_pks
 from idempotent_actions.models import Escalation
@@ -45,7 +45,7 @@ def tick_with_the_same_candidates(meet: Meet) -> dict[str, Any]:
         yield first
         yield from every
 
-    setattr(polling, "candidate_pks", pages)  # noqa: B010 - it is no public name there
+    setattr(polls, "candidate_pks", pages)  # noqa: B010 - it is no public name there
     (report,) = polling.tick(LADDER, batch_size=7)
     return report.as_dict()
 
@@ -64,6 +64,7 @@ def act_on_a_loaded_instance(meet: Meet, pk: int, seen: list[Any] | None) -> lis
     return [outcome.applied, outcome.reason]
 
 
+@pytest.mark.slow
 def test_t2_eight_processes_ticking_at_once_climb_each_rung_once() -> None:
     for number in range(ROWS):
         make_invoice(number, due_at=yesterday())
@@ -73,6 +74,7 @@ def test_t2_eight_processes_ticking_at_once_climb_each_rung_once() -> None:
     assert_each_climbed_once(reports)
 
 
+@pytest.mark.slow
 def test_t2_processes_with_the_same_candidates_climb_each_rung_once_and_say_who_was_late() -> None:
     for number in range(ROWS):
         make_invoice(number, due_at=yesterday(), status="overdue")

@@ -5,7 +5,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from idempotent_actions import polling
-from idempotent_actions.management.polling_command import PollingCommand, add_model_argument
+from idempotent_actions.management.arguments import add_model_argument
+from idempotent_actions.management.polling_command import PollingCommand
 from idempotent_actions.polling import PollOptions
 from idempotent_actions.reports import Report
 

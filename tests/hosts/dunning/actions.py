@@ -1,12 +1,15 @@
 """How unpaid bills are dunned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.db import models
 from django.db.models import Q
 
 from idempotent_actions import LadderAction, register
+from idempotent_actions.actions import Step
+from idempotent_actions.effects import Intent
+from tests.hosts.dunning.effects import write_to_buyer
 from tests.hosts.dunning.models import Bill, Dunning
 
 __all__ = ["DunBills"]
@@ -38,3 +41,9 @@ class DunBills(LadderAction):
     def why_not(self, subject: Dunning, now: datetime) -> str:
         """Nobody is dunned for a bill that is argued about."""
         return "disputed" if subject.bill.state == Bill.State.DISPUTED else ""
+
+    def effects(self, subject: Dunning, step: Step) -> Iterable[Intent]:
+        """Write a letter at each rung; when they are used up, people take over."""
+        if step.rung:
+            bill = subject.bill
+            yield write_to_buyer(to=bill.email, bill=bill.number, rung=step.rung.name)

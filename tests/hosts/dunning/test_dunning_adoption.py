@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from idempotent_actions import services, testing
-from idempotent_actions.models import Escalation
+from idempotent_actions.models import Capture, Escalation
 from idempotent_actions.reports import Report
 from tests.hosts.dunning.actions import DunBills
 from tests.hosts.dunning.factories import DUE_ON, at, make_bill, make_tenant
@@ -19,7 +19,7 @@ BEGIN = at(6, 15)
 
 
 def tick() -> Report:
-    (report,) = testing.tick(DunBills)
+    (report,) = testing.tick(DunBills, deliver=False)
     return report
 
 
@@ -61,11 +61,13 @@ def test_forty_thousand_late_bills_get_nothing_until_the_day_that_was_set() -> N
         assert (first.applied, first.marked) == (0, 0)
     with testing.travel(BEGIN - timedelta(seconds=1)):
         assert tick().applied == 0
+    assert not Capture.objects.exists()
     with testing.travel(BEGIN):
         assert tick().applied == 40_000
         assert tick().applied == 0
     with testing.travel(BEGIN + timedelta(minutes=5)):
         assert tick().applied == 0
+    assert Capture.objects.filter(state="pending").count() == 40_000
 
     climbs = Escalation.objects.filter(transition="escalate", rung="reminder")
     assert climbs.values("subject_pk").distinct().count() == climbs.count() == 40_000

@@ -57,7 +57,7 @@ class TestCapture:
         order = make_order()
         assert [tick().applied for _ in range(3)] == [1, 0, 0]
         assert again(order).state == "captured"
-        assert trail(order) == [("capture", "authorized", "captured", "poll")]
+        assert trail(order) == [("capture", "authorized", "capturing", "poll")]
 
     def test_an_order_that_has_not_been_shipped_is_left_alone(self) -> None:
         make_order(shipped_at=None)
@@ -102,7 +102,7 @@ class TestCapture:
         with before_locking(Order, capture):
             report = tick()
         assert (report.applied, report.skipped) == (0, {"wrong_status": 1})
-        assert trail(order) == [("capture", "authorized", "captured", "support")]
+        assert trail(order) == [("capture", "authorized", "capturing", "support")]
 
     @pytest.mark.django_db(transaction=True)
     def test_ticks_at_the_same_time_capture_each_order_once(self) -> None:

@@ -1,12 +1,16 @@
 """The report of yesterday, and of every day that was missed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.db.models import Q
 
 from idempotent_actions import Action, register
-from tests.hosts.report.models import DailyReport
+from idempotent_actions.actions import Step
+from idempotent_actions.effects import Intent
+from idempotent_actions.models import Capture
+from tests.hosts.report.effects import mail_report
+from tests.hosts.report.models import DailyReport, Recipient
 
 __all__ = ["CAUGHT_UP", "SendReports"]
 
@@ -31,3 +35,12 @@ class SendReports(Action):
     def due(self, now: datetime) -> Q:
         """Return the days that are over."""
         return Q(day__lt=now.date())
+
+    def effects(self, subject: DailyReport, step: Step) -> Iterable[Intent]:
+        """Mail it to each reader, at the address that is known today."""
+        for reader in Recipient.objects.filter(active=True).order_by("pk"):
+            yield mail_report(recipient=reader.pk, to=reader.email, day=subject.day)
+
+    def settled(self, subject: DailyReport, capture: Capture) -> None:
+        """Count whom it has reached."""
+        subject.reached += capture.state == "succeeded"

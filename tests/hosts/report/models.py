@@ -33,6 +33,7 @@ class DailyReport(models.Model):
     day = models.DateField(primary_key=True)
     state = FSMField(choices=State.choices, default=State.PENDING)
     readers = models.PositiveIntegerField(default=0)
+    reached = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering: ClassVar[list[str]] = ["day"]

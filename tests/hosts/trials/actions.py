@@ -1,10 +1,14 @@
 """What happens to trials by themselves."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.db.models import Q
 
 from idempotent_actions import Action, register
+from idempotent_actions.actions import Step
+from idempotent_actions.effects import Intent
+from tests.hosts.trials.effects import open_account
 from tests.hosts.trials.models import PaidTrial, Trial
 
 __all__ = ["ConvertPaidTrials", "ExpireTrials"]
@@ -39,3 +43,7 @@ class ConvertPaidTrials(Action):
     def due(self, now: datetime) -> Q:
         """Return what is to be charged by now."""
         return Q(charge_on__lte=now.date())
+
+    def effects(self, subject: PaidTrial, step: Step) -> Iterable[Intent]:
+        """Let the partner know its new customer."""
+        yield open_account(code=subject.code)

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from idempotent_actions.management.polling_command import BAD_USAGE, SOME_FAILED
+from idempotent_actions.management.arguments import BAD_USAGE, SOME_FAILED
 from project.billing.receivables import ReceivablesError, read_receivables
 from project.billing.replay import Replay, ReplayError, days_of, replay
 

@@ -1,4 +1,4 @@
-"""A first admin: the audit trail and the runs, to read. Nobody changes them here."""
+"""What the app's admin pages share: nothing is changed by them, and rows link to their subject."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +8,9 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 
-from idempotent_actions.models import Escalation, Run
 from idempotent_actions.registry import registry
 
-__all__ = ["EscalationAdmin", "ReadOnlyAdmin", "RunAdmin"]
+__all__ = ["ActionFilter", "ReadOnlyAdmin", "SubjectLink"]
 
 
 class ActionFilter(admin.SimpleListFilter):
@@ -57,30 +56,11 @@ class ReadOnlyAdmin(ModelAdmin):
         return False
 
 
-@admin.register(Escalation)
-class EscalationAdmin(ReadOnlyAdmin):
-    """Who climbed what, when, and by whom."""
-
-    list_display = (
-        "acted_at",
-        "subject_link",
-        "transition",
-        "from_status",
-        "to_status",
-        "rung",
-        "actor",
-        "reason",
-    )
-    list_display_links = ("acted_at",)
-    list_filter = (ActionFilter, "transition", "rung")
-    search_fields = ("subject_pk__exact", "key__startswith", "actor__exact")
-    search_help_text = "A subject's primary key, the beginning of a key, or an actor."
-    date_hierarchy = "acted_at"
-    list_select_related = False
-    readonly_fields = ("subject_link",)
+class SubjectLink(ReadOnlyAdmin):
+    """A page of rows that are about a subject."""
 
     @admin.display(description="subject", ordering="subject_pk")
-    def subject_link(self, row: Escalation) -> str:
+    def subject_link(self, row: Any) -> str:
         """Link to the subject's own admin page, where the host has one."""
         name = f"{row.subject_model}:{row.subject_pk}"
         app_label, _, model_name = row.subject_model.partition(".")
@@ -91,25 +71,3 @@ class EscalationAdmin(ReadOnlyAdmin):
         except NoReverseMatch:
             return name
         return format_html('<a href="{}">{}</a>', url, name)
-
-
-@admin.register(Run)
-class RunAdmin(ReadOnlyAdmin):
-    """What each poll found and did."""
-
-    list_display = (
-        "id",
-        "action",
-        "started_at",
-        "outcome",
-        "marked",
-        "resolved",
-        "selected",
-        "applied",
-        "exhausted",
-        "failed",
-        "skipped",
-    )
-    list_filter = (ActionFilter,)
-    search_fields = ("action__exact",)
-    date_hierarchy = "started_at"

@@ -1,0 +1,1 @@
+"""Real django-q2 clusters on the test database, killed, cut off and started again."""

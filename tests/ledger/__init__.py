@@ -1,0 +1,1 @@
+"""The ledger of effects: its states, keys, parameters, a person's decisions, and odd effects."""

@@ -1,0 +1,27 @@
+"""A book of the world outside for each test, and nothing planned."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from idempotent_actions.testing import travel
+from tests.ledger import outside
+from tests.ledger.moments import NOW
+
+
+@pytest.fixture(autouse=True)
+def _outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(outside.BOOK, str(tmp_path / "book"))
+    outside.plan.clear()
+    yield
+    assert not outside.plan, "an effect was called less often than the test had planned"
+    outside.plan.clear()
+
+
+@pytest.fixture
+def still() -> Iterator[datetime]:
+    """The clock stands still at `NOW`."""
+    with travel(NOW):
+        yield NOW
