@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -128,9 +129,10 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            start_new_session=True,  # its own forks end with it
         )
         self._messages: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def next_message(self, timeout: float) -> str:
@@ -155,9 +157,10 @@ class _Child:
         assert "Traceback" not in printed, printed
 
     def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._reader.join()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(timeout=DEADLINE)
+        self._reader.join(timeout=DEADLINE)
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 assert pipe

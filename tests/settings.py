@@ -27,3 +27,9 @@ INSTALLED_APPS = [
     "tests.scale",
     *sorted(f"tests.hosts.{apps.parent.name}" for apps in _hosts),
 ]
+
+if "postgresql" in DATABASES["default"]["ENGINE"]:  # noqa: F405
+    # A wait that would not end is an error that names its statement, before a test's time is up.
+    DATABASES["default"]["OPTIONS"]["options"] = (  # noqa: F405
+        "-c lock_timeout=90s -c statement_timeout=100s -c idle_in_transaction_session_timeout=100s"
+    )

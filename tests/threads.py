@@ -1,8 +1,9 @@
 """Threads on connections of their own, started at one barrier; what fails in one fails the test."""
 
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from concurrent.futures import Future
+from threading import Barrier, Thread
 from typing import TypeVar
 
 from django.db import connection, connections
@@ -18,16 +19,26 @@ def together(*works: Callable[[], T]) -> list[T]:
     """Run each of `works` in a thread of its own; return what they return, in their order."""
     barrier = Barrier(len(works))
 
-    def run(work: Callable[[], T]) -> T:
+    def run(work: Callable[[], T], future: Future[T]) -> None:
         try:
             barrier.wait(DEADLINE)
-            return work()
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
         finally:
             connections.close_all()
 
-    with ThreadPoolExecutor(len(works)) as pool:
-        futures = [pool.submit(run, work) for work in works]
-    return [future.result() for future in futures]
+    futures: list[Future[T]] = [Future() for _ in works]
+    # Daemons, not an executor's threads: one that hangs fails the test, and holds up nothing else.
+    threads = [
+        Thread(target=run, args=pair, daemon=True) for pair in zip(works, futures, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    give_up_at = time.monotonic() + 2 * DEADLINE
+    for thread in threads:
+        thread.join(max(0.0, give_up_at - time.monotonic()))
+    return [future.result(timeout=0) for future in futures]
 
 
 def somebody_waits_for_me() -> bool:

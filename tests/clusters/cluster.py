@@ -78,7 +78,7 @@ class Cluster:
         for each in family:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
-        self._process.wait()
+        self._process.wait(_GRACE)
         psutil.wait_procs(family, timeout=_GRACE)
         self._errors.close()
 

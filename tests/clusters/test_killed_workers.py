@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 SUBJECTS = 200
 KILLING = 60.0  # seconds
+LEAST_KILLS = 20  # on a slow machine it lasts longer
 A_LIFE = 12.0  # seconds until a whole cluster is killed, and another takes its place
 
 
@@ -43,7 +44,7 @@ def survive(broker: Mapping[str, Any], seed: int) -> int:
             make_due_in_turn()
             begun = time.monotonic()
             ends = [begun + A_LIFE, begun + 1.5 * A_LIFE]
-            while time.monotonic() < begun + KILLING:
+            while time.monotonic() < begun + KILLING or kills <= LEAST_KILLS:
                 time.sleep(dice.uniform(0.2, 1.5))  # how long a worker is left alive
                 place = dice.randrange(2)
                 clusters[place].kill_somebody(dice)
@@ -86,7 +87,7 @@ def test_with_the_orm_broker_each_rung_and_each_effect_is_done_once() -> None:
     kills = survive(ORM, seed=1)
     assert_each_once()
     print(f"{kills} kills, {SUBJECTS} rungs, {provider.done().total()} effects")
-    assert kills > 20
+    assert kills > LEAST_KILLS
 
 
 def test_with_redis_that_loses_tasks_each_rung_and_each_effect_is_done_once(
@@ -95,4 +96,4 @@ def test_with_redis_that_loses_tasks_each_rung_and_each_effect_is_done_once(
     kills = survive({"redis": {"host": "127.0.0.1", "port": redis_port}}, seed=2)
     assert_each_once()
     print(f"{kills} kills, {SUBJECTS} rungs, {provider.done().total()} effects")
-    assert kills > 20
+    assert kills > LEAST_KILLS
