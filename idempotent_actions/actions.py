@@ -42,6 +42,8 @@ class Action:
     reads_trail: ClassVar[bool] = False
     """Whether ``is_behind`` is to be asked, beside whether the very same act was done before."""
     counted_as: ClassVar[str] = "applied"
+    pausable: ClassVar[bool] = True
+    """Whether a pause of the action, or of everything, stops it."""
 
     # -- what a host overrides
 

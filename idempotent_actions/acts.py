@@ -16,6 +16,7 @@ from idempotent_actions.intents import captures_of, intents_of
 from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LadderModel, Status
 from idempotent_actions.models.run import Run
+from idempotent_actions.pausing import paused_by
 from idempotent_actions.writing import Change, Failure, snapshot, write
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "act_on",
     "audit_row",
     "find_behind",
+    "fire_one",
     "heal",
     "newest_acts",
     "plan",
@@ -55,6 +57,8 @@ class BatchResult:
     exhausted: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    paused: bool = False
+    """A pause stands against it: nothing was locked, and nothing is written."""
 
 
 class _Condemned(Exception):
@@ -69,8 +73,9 @@ def act_on(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
     """Apply ``action`` to the rows ``pks`` that are still due, in one transaction.
 
     State and audit rows are written together or not at all. A row whose transition raises, or that
-    the database refuses, is set apart as a failure and the others are done. Raises what ends the
-    whole transaction (a deadlock, a lost connection), with nothing written.
+    the database refuses, is set apart as a failure and the others are done. A pause of the action
+    is read first, in the same transaction. Raises what ends the whole transaction (a deadlock, a
+    lost connection), with nothing written.
     """
     condemned: list[Failure] = []
     while True:
@@ -87,6 +92,8 @@ def act_on(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
 def _act_once(action: Action, pks: Sequence[Any], asked: Asked) -> BatchResult:
     using = action.using
     with transaction.atomic(using=using):
+        if action.pausable and paused_by(using, asked.now, action=action.audit_name):
+            return BatchResult(skipped=Counter({Reason.PAUSED: len(pks)}), paused=True)
         guarded = lock_and_recheck(action, pks, asked.now, wait=asked.wait)
         result = BatchResult(skipped=Counter(guarded.held_back.values()))
         plans = _plan_all(action, guarded.due, asked, result)
@@ -183,7 +190,7 @@ def _fire(
         change = Change(subject, snapshot(subject))
         try:
             with lazy_savepoint(action.using) as traces:
-                _fire_one(action, each, change, asked)
+                fire_one(action, each, change, asked)
         except Exception as error:
             _set_apart(subject, error, asked, result)
             continue
@@ -197,7 +204,11 @@ def _fire(
     return changes, healed
 
 
-def _fire_one(action: Action, planned: Plan, change: Change, asked: Asked) -> None:
+def fire_one(action: Action, planned: Plan, change: Change, asked: Asked) -> None:
+    """Fire the planned transition on its subject in memory; note in ``change`` what follows.
+
+    Raises what the host's code raises, and what is wrong with an effect's key or parameters.
+    """
     subject, decision = planned.subject, planned.decision
     getattr(subject, decision.transition)(**decision.arguments)
     if not planned.key or decision.step is None:

@@ -48,9 +48,10 @@ class Request(TypedDict):
 class Outcome:
     """What came of a person's act. True when it was applied.
 
-    ``reason`` says why not: ``stale_view``, ``wrong_status``, ``not_due``, ``held``, ``resolved``,
-    ``gone``, ``healed``, or the host's own veto. ``subject`` is the row as it is now (None when it
-    is gone); the instance handed in is never changed. ``capture``: the one that was decided.
+    ``reason`` says why not: ``stale_view``, ``wrong_status``, ``not_due``, ``held``, ``paused``,
+    ``resolved``, ``gone``, ``healed``, or the host's own veto. ``subject`` is the row as it is now
+    (None when it is gone); the instance handed in is never changed. ``capture``: the one that was
+    decided.
     """
 
     applied: bool

@@ -25,6 +25,7 @@ from idempotent_actions.exceptions import UnknownAction
 from idempotent_actions.guards import lock_subject
 from idempotent_actions.ledger import open_attempt
 from idempotent_actions.models.capture import PENDING, UNKNOWN, Capture
+from idempotent_actions.pausing import paused_by
 from idempotent_actions.registry import registry
 from idempotent_actions.writing import Change, snapshot, write
 
@@ -69,7 +70,8 @@ def pass_barrier(
 
     ``fixed``: the instant of a simulation. ``patient``: wait a moment for the subject if somebody
     else has it locked. Returns ``taken`` if somebody else is at it, ``locked`` if the subject is,
-    ``void`` or ``review`` if it is no longer wanted, else what it waits for.
+    ``void`` or ``review`` if it is no longer wanted, else what it waits for. A pause is read under
+    the locks: one that was committed while they were waited for counts.
     """
 
     @transaction.atomic(using=using)
@@ -147,6 +149,8 @@ def _claim(seen: Capture, fixed: datetime | None, using: str, *, wait: bool) -> 
     now = fixed or clock.now(using)
     if capture is None or not is_as_seen(capture, seen) or not _is_due(capture, now):
         return "taken"
+    if paused_by(using, now, action=capture.action, effect=capture.effect):
+        return Reason.PAUSED  # left untouched, so that it is due at once when the pause is over
     if missing == Reason.GONE:
         return _give_up(capture, Reason.GONE, now, None, None, using)
     effect = find_effect(capture.effect)

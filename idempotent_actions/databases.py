@@ -105,8 +105,12 @@ def retry_transient(work: Callable[[], T], *, using: str, tries: int) -> T:
 
 
 class Traces:
-    """What a block has left in the transaction: SQL it ran, or hooks for after the commit."""
+    """What a block has left in the transaction: SQL it ran, or hooks for after the commit.
 
+    ``sent`` says at once that a statement was sent, ``left`` in the end what there is to undo.
+    """
+
+    sent = False
     left = False
 
 
@@ -130,6 +134,7 @@ def lazy_savepoint(using: str) -> Iterator[Traces]:
         nonlocal savepoint, opening
         if not opening:
             opening = True  # first: setting the savepoint comes through here again
+            traces.sent = True
             savepoint = connection.savepoint()
         return execute(sql, params, many, context)
 
@@ -141,11 +146,12 @@ def lazy_savepoint(using: str) -> Iterator[Traces]:
             # Fails where the block has swallowed a database error: the row is at fault as well.
             connection.savepoint_commit(savepoint)
     except Exception:
+        # A nested atomic(savepoint=False) that failed, like that of any save(), condemns the whole
+        # transaction, and Django then sends no statement, not even this one. What it did is undone
+        # now. Hooks registered by the block must not outlive it either.
+        connection.set_rollback(False)
         if savepoint is not None:
             connection.savepoint_rollback(savepoint)
-        # A nested atomic(savepoint=False) that failed condemns the whole transaction; what it did
-        # is undone now. Hooks registered by the block must not outlive it either.
-        connection.set_rollback(False)
         del connection.run_on_commit[hooks:]
         raise
 

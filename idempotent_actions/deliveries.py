@@ -8,6 +8,7 @@ from idempotent_actions.actions import Reason
 from idempotent_actions.barrier import Claim, pass_barrier
 from idempotent_actions.crashpoints import crash_point
 from idempotent_actions.models.capture import LIVE_CAPTURES, PENDING, Capture, CaptureState
+from idempotent_actions.pausing import paused_by
 from idempotent_actions.recovery import recover
 from idempotent_actions.running import call_of, run_effect
 from idempotent_actions.settling import settle
@@ -48,6 +49,8 @@ def deliver_one(
     if capture is None or capture.state not in LIVE_CAPTURES:
         return None
     while capture.state != PENDING:
+        if paused_by(using, fixed, action=capture.action, effect=capture.effect):
+            return _left(capture, Reason.PAUSED)
         word = recover(capture, fixed, using)
         if word == "taken":
             return None

@@ -13,13 +13,16 @@ from django.db import connections, router
 from django.db.models import Q
 
 from idempotent_actions import clock
+from idempotent_actions.actions import Reason
 from idempotent_actions.conf import get_settings
 from idempotent_actions.databases import reconnect_if_lost
 from idempotent_actions.deliveries import Delivered, deliver_one
 from idempotent_actions.effects import LEASE_MARGIN, all_effects, find_effect
 from idempotent_actions.exceptions import InvalidInput
-from idempotent_actions.models.capture import Capture, CaptureState
+from idempotent_actions.models.capture import Capture, CaptureQuerySet, CaptureState
 from idempotent_actions.models.escalation import Escalation
+from idempotent_actions.models.pause import Pause
+from idempotent_actions.pausing import held_captures
 from idempotent_actions.pools import Pool
 from idempotent_actions.running import describe, refuse_inside_transaction
 
@@ -27,6 +30,9 @@ __all__ = ["DeliveryReport", "deliver", "home"]
 
 _PAGE = 200
 """Captures read at a time. Several deliverers read the same page and share it by their locks."""
+
+MOST_COUNTED = 10_000
+"""Paused captures that a sweep counts. It is asked each minute, however many wait."""
 
 _DONE_WELL = (CaptureState.SUCCEEDED, CaptureState.VOID)
 
@@ -36,9 +42,10 @@ class DeliveryReport:
     """What one sweep did.
 
     ``by_state``: captures by the state they were left in; ``late`` ones had been given to another
-    worker. ``waiting``: captures left as they are, by reason. ``for_a_person``: all that go no
-    further until somebody decides, from earlier sweeps too. ``not_done``: what went wrong in this
-    one, with its ``errors``.
+    worker. ``waiting``: captures left as they are, by reason; those that are ``paused`` at its end
+    are counted without a look at each, and no further than ``MOST_COUNTED``. ``for_a_person``: all
+    that go no further until somebody decides, from earlier sweeps too. ``not_done``: what went
+    wrong in this one, with its ``errors``.
     """
 
     performed: int = 0
@@ -66,7 +73,7 @@ class DeliveryReport:
 
     @property
     def count_of_all(self) -> int:
-        """How many captures the sweep looked at."""
+        """How many captures the sweep looked at, or found paused."""
         return self.by_state.total() + self.waiting.total() + self.hanging
 
     def as_dict(self) -> dict[str, Any]:
@@ -99,6 +106,9 @@ def deliver(
     that run effects (the setting ``WORKERS``; one on SQLite); 0 runs them in the caller's thread.
     ``now``: the instant of a simulation. ``give_up_at``: no effect is begun from then on, by
     ``time.monotonic()``.
+
+    What a pause holds back is left as it is, pending, unknown or lapsed: nothing is sent, and no
+    provider is asked. The first sweep after it goes on with that.
 
     Returns a report. Raises ``InsideTransaction`` inside a transaction, and ``InvalidInput`` for
     arguments it can't take, before anything is done.
@@ -188,6 +198,7 @@ class _Sweep:
                 before = len(again)
                 self._feed(iter(again))
             self.report.waiting["locked"] += len(self.locked)
+            self.report.waiting[Reason.PAUSED] = self._count_paused()
             self.report.waiting = +self.report.waiting
             self.report.hanging = self.pool.in_flight
             stuck = Capture.objects.using(self.using).for_a_person().filter(self.wanted)
@@ -236,7 +247,7 @@ class _Sweep:
     def _due(self) -> Iterator[Any]:
         last = Q()
         while True:
-            rows = Capture.objects.using(self.using).due(self.now).filter(self.wanted, last)
+            rows = self._rows().filter(last).exclude(self._held())  # asked anew for each page
             page = list(rows.order_by("wake_at", "id").values_list("wake_at", "id")[:_PAGE])
             pks = [pk for _wake_at, pk in page if pk not in self.waiting]
             if self.limit is None and self.pool.has_threads:
@@ -248,6 +259,15 @@ class _Sweep:
             # The last condition says the first again in a form that an index starts from.
             last = Q(wake_at__gt=wake_at) | Q(wake_at=wake_at, id__gt=pk)
             last &= Q(wake_at__gte=wake_at)
+
+    def _rows(self) -> CaptureQuerySet:
+        return Capture.objects.using(self.using).due(self.now).filter(self.wanted)
+
+    def _held(self) -> Q:
+        return held_captures(Pause.objects.using(self.using).active(self.now))
+
+    def _count_paused(self) -> int:
+        return self._rows().filter(self._held())[:MOST_COUNTED].count()
 
     def _deliver(self, pk: Any) -> tuple[Any, Delivered | None]:
         try:

@@ -87,3 +87,11 @@ class Ladder:
         if above == len(self.rungs):
             raise LadderExhausted(f"{name!r} is the last rung of {self!r}.")
         return self.rungs[above]
+
+    def previous(self, name: str) -> Rung | None:
+        """Return the rung below ``name``; None for the first one.
+
+        Raises ``UnknownRung`` for a rung that isn't declared.
+        """
+        below = self._position[self.get(name).name] - 1
+        return None if below < 0 else self.rungs[below]

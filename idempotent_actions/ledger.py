@@ -18,6 +18,7 @@ from idempotent_actions.exceptions import KeyReused
 from idempotent_actions.intents import Wanted
 from idempotent_actions.models.attempt import CaptureAttempt
 from idempotent_actions.models.capture import SENDING, Capture
+from idempotent_actions.pausing import paused_by
 from idempotent_actions.running import worker
 
 __all__ = ["claim_new", "open_attempt", "request_row", "write_settled"]
@@ -37,7 +38,8 @@ def request_row(new: Capture, using: str) -> Capture:
 def claim_new(wanted: Wanted, using: str) -> tuple[Capture, bool]:
     """Insert a capture as claimed by this worker, or return the row that has its key.
 
-    Returns the capture, and whether it was claimed. Raises ``KeyReused``.
+    Under a pause it is inserted as pending, for a delivery after it. Returns the capture, and
+    whether it was claimed. Raises ``KeyReused``.
     """
     postgresql = connections[using].vendor == "postgresql"
     capture, claimed = (_claim_on_postgresql if postgresql else _claim_elsewhere)(wanted, using)
@@ -153,6 +155,8 @@ def _claim_elsewhere(wanted: Wanted, using: str) -> tuple[Capture, bool]:
         if stored is not None:
             return stored, False
         now = clock.now(using)
+        if paused_by(using, now, effect=wanted.effect.name):
+            return request_row(wanted.capture(now), using), False
         new = wanted.capture(now)
         new.claim(now, wanted.effect.lease)
         new.save(using=using, force_insert=True)
@@ -169,6 +173,8 @@ def _claim_on_postgresql(wanted: Wanted, using: str) -> tuple[Capture, bool]:
             cursor.execute(_find_statement(), {"key": wanted.key})
             if row := cursor.fetchone():
                 return _read(row, connection), False
+            if paused_by(using, clock.fixed(), effect=wanted.effect.name):
+                return request_row(wanted.capture(clock.now(using)), using), False
             values = values or _claim_values(wanted, connection)
             cursor.execute(_claim_statement(), values)
             if row := cursor.fetchone():

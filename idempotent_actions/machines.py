@@ -6,17 +6,22 @@ holds may belong to another model: only its *name* is used here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, cast
+from functools import cache, wraps
+from types import MethodType
+from typing import Any, TypeVar, cast
 
 from django.db import models
 from django.db.models import Q
-from django_fsm import FSMFieldMixin
+from django_fsm import FSMFieldMixin, can_proceed
 
 from idempotent_actions.exceptions import InvalidAction
 
-__all__ = ["leads_back", "set_state", "sources_q", "state_field", "state_of"]
+__all__ = ["leads_back", "set_state", "silenced", "sources_q", "state_field", "state_of"]
+
+Subject = TypeVar("Subject", bound=models.Model)
 
 _ANY = "*"
 _ANY_OTHER = "+"
@@ -52,9 +57,7 @@ def state_field(model: type[models.Model], transition: str) -> models.Field[Any,
                 f"The source {source} of {model._meta.label}.{transition} is a plain Enum, which "
                 f"never equals what is stored. Use its value, or models.TextChoices."
             )
-    name = meta.field if isinstance(meta.field, str) else meta.field.name
-    field = model._meta.get_field(name)
-    return cast("models.Field[Any, Any]", field)
+    return cast("models.Field[Any, Any]", _field_of(model, meta))
 
 
 def sources_q(model: type[models.Model], transition: str) -> Q:
@@ -83,6 +86,22 @@ def set_state(subject: models.Model, field: models.Field[Any, Any], value: Any) 
     subject.__dict__[field.attname] = field.to_python(value)
 
 
+def silenced(subject: Subject) -> Subject:
+    """Return a copy of ``subject`` whose transitions change it as ever, but send no signal.
+
+    For a preview that isn't saved. A transition that another one calls on ``self`` is silent as
+    well; one that it reaches by ``super()`` is not. A decorator outside of ``@transition`` isn't
+    run, nor is what receivers of the signals would change foreseen.
+    """
+    double = object.__new__(type(subject))
+    double.__dict__.update(subject.__dict__)
+    double._state = copy.copy(subject._state)
+    double._state.fields_cache = dict(subject._state.fields_cache)
+    for name, method in _silent_transitions(type(subject)).items():
+        double.__dict__[name] = MethodType(method, double)
+    return double
+
+
 def leads_back(model: type[models.Model], transition: str) -> bool:
     """Tell whether the state graph can lead from ``transition`` back to a source of it."""
     field: Any = state_field(model, transition)
@@ -99,6 +118,49 @@ def leads_back(model: type[models.Model], transition: str) -> bool:
         passable = [edge for edge in edges if reached & _from(edge, states)]
         new = {state for edge in passable for state in _to(edge, states)} - reached
     return False
+
+
+@cache
+def _silent_transitions(model: type[models.Model]) -> dict[str, Callable[..., Any]]:
+    names = {
+        name
+        for cls in model.__mro__
+        for name, member in vars(cls).items()
+        if hasattr(member, "_django_fsm")
+    }
+    methods = {name: getattr(model, name) for name in names}
+    return {
+        name: _silent(_field_of(model, method._django_fsm), method)
+        for name, method in methods.items()
+        if hasattr(method, "_django_fsm")  # not where a plain override hides it
+    }
+
+
+def _silent(field: Any, method: Any) -> Callable[..., Any]:
+    """Return what django-fsm makes of a transition's body, but for the two signals."""
+    meta, body = method._django_fsm, method
+    while hasattr(getattr(body, "__wrapped__", None), "_django_fsm"):
+        body = body.__wrapped__
+
+    @wraps(body)
+    def fire(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        if not can_proceed(MethodType(fire, subject)):
+            return method(subject, *args, **kwargs)  # refuses in its own words, before any signal
+        target = meta.next_state(field.get_state(subject))
+        result = body(subject, *args, **kwargs)
+        if hasattr(target, "get_state"):  # RETURN_VALUE, GET_STATE
+            target = target.get_state(subject, method, result, args=args, kwargs=kwargs)
+        if target is not None:
+            field.set_proxy(subject, target)
+            field.set_state(subject, target)
+        return result
+
+    return fire
+
+
+def _field_of(model: type[models.Model], meta: Any) -> Any:
+    name = meta.field if isinstance(meta.field, str) else meta.field.name
+    return model._meta.get_field(name)
 
 
 def _plain(state: Any) -> Any:

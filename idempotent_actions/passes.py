@@ -151,6 +151,7 @@ class Adopt(_Pass):
     """Puts existing rows in place on a ladder, so that their first tick sends nothing."""
 
     transition = "adopt"
+    pausable: ClassVar[bool] = False  # a person's word on where rows stand; it sends nothing
 
     def __init__(self, ladder_action: "LadderAction", rung: str, next_at: datetime) -> None:
         super().__init__(ladder_action)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from django.db import models
 
 from idempotent_actions import clock
-from idempotent_actions.actions import Action
+from idempotent_actions.actions import Action, Reason
 from idempotent_actions.conf import get_settings
 from idempotent_actions.databases import reconnect_if_lost
 from idempotent_actions.delivering import deliver, home
@@ -15,6 +15,7 @@ from idempotent_actions.exceptions import InvalidInput, UnknownAction
 from idempotent_actions.ladder_actions import LadderAction
 from idempotent_actions.models.run import Run
 from idempotent_actions.passes import MarkOverdue
+from idempotent_actions.pausing import paused_by
 from idempotent_actions.polls import Poll, PollOptions
 from idempotent_actions.previews import preview
 from idempotent_actions.registry import registry
@@ -96,6 +97,8 @@ def _run(action: Action, options: PollOptions) -> Report:
         if not action.branches(now):
             return report  # never polled: started by services.act only
         if report.dry_run:
+            if paused_by(action.using, now, action=action.audit_name):
+                report.stopped = Reason.PAUSED  # what it lists follows once the pause is over
             preview(action, now, report, options.get("limit"), options.get("mark", True))
             return report
         overlap, slot = options.get("overlap", "share"), options.get("slot")

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from idempotent_actions import clock
-from idempotent_actions.actions import Action
+from idempotent_actions.actions import Action, Reason
 from idempotent_actions.acts import Asked, BatchResult, act_on
 from idempotent_actions.candidates import PAGE_IN_BATCHES, candidate_pks
 from idempotent_actions.conf import get_settings
@@ -99,7 +99,7 @@ class Poll:
             self.report.missing += count
             for failure in failures:
                 self._fail(subject_ref(failure.subject), failure.error)
-            if not self.turn.goes_on():
+            if not self.turn.goes_on() or self.turn.is_paused(self.now):
                 return
 
     def _poll(self, action: Action) -> None:
@@ -133,7 +133,11 @@ class Poll:
                 self._fail(f"{action.model._meta.label_lower}:{pks[0]}", error)
             else:
                 for pk in pks:
-                    self._batch(action, [pk])
+                    if not self.turn.stopped:
+                        self._batch(action, [pk])
+            return
+        if result.paused:
+            self.turn.stopped = Reason.PAUSED  # its rows count as not looked at
             return
         self._count(action, result)
         if self.on_progress is not None:

@@ -1,7 +1,7 @@
 """The report of a poll: counts that add up, errors with their subjects, and its JSON."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.db import DatabaseError
@@ -28,11 +28,19 @@ def describe_error(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One act that a dry run found: what the next tick does on the same data."""
+    """One act that a dry run found: what the next tick does on the same data.
+
+    ``effects`` are the names of those that it requests, in their order.
+    """
 
     subject: str
     transition: str
     rung: str = ""
+    effects: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        act = f"{self.subject} {self.transition} {self.rung}".rstrip()
+        return f"{act} [{', '.join(self.effects)}]" if self.effects else act
 
 
 @dataclass(slots=True)
@@ -41,8 +49,9 @@ class Report:
 
     Every selected row is counted once: ``selected == applied + failed + sum(skipped)``. ``applied``
     includes ``exhausted``; ``marked`` and ``resolved`` are the passes before it. ``stopped`` says
-    why there was no run (``overlapping``, ``slot_done``) or why it ended early (``out_of_time``,
-    ``no_time`` for anything, ``lease_lost``, ``error``); it is empty when all was looked at.
+    why there was no run (``overlapping``, ``slot_done``, ``paused``) or why it ended early
+    (``paused``, ``out_of_time``, ``no_time`` for anything, ``lease_lost``, ``error``); it is empty
+    when all was looked at.
     """
 
     action: str
@@ -95,8 +104,5 @@ class Report:
         if self.delivery is not None:
             data["delivery"] = self.delivery.as_dict()
         if self.dry_run:
-            data["planned"] = [
-                {"subject": each.subject, "transition": each.transition, "rung": each.rung}
-                for each in self.planned
-            ]
+            data["planned"] = [asdict(each) for each in self.planned]
         return data

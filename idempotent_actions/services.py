@@ -4,16 +4,12 @@ A duplicate is an answer (``Outcome``), not an error. ``InvalidInput`` is raised
 a service can't take, before anything is written. Services join a transaction of the caller's.
 """
 
-from collections.abc import Callable
-from datetime import datetime
 from typing import Any, Unpack
 
 from django.db import models
-from django_fsm import can_proceed
 
-from idempotent_actions import clock
 from idempotent_actions.actions import Action, Reason
-from idempotent_actions.acts import Asked, act_on, audit_row, heal, newest_acts
+from idempotent_actions.acts import act_on
 from idempotent_actions.adopting import adopt
 from idempotent_actions.asking import (
     Outcome,
@@ -32,17 +28,22 @@ from idempotent_actions.decisions import (
     retry_same_key,
     void,
 )
-from idempotent_actions.exceptions import InvalidInput, UnknownAction
-from idempotent_actions.guards import lock_one
-from idempotent_actions.keys import make_key
+from idempotent_actions.exceptions import InvalidInput
 from idempotent_actions.ladder_actions import LadderAction
-from idempotent_actions.models.capture import Capture
-from idempotent_actions.models.escalation import Escalation
-from idempotent_actions.models.ladder import LIVE, LadderModel
+from idempotent_actions.ladder_services import (
+    cancel,
+    hold,
+    lock_as_seen,
+    release,
+    reopen,
+    resolve,
+    skip_rung,
+    step_back,
+)
+from idempotent_actions.models.ladder import LadderModel
 from idempotent_actions.nudges import nudge
+from idempotent_actions.pause_services import lift, pause
 from idempotent_actions.pruning import prune_captures
-from idempotent_actions.registry import registry
-from idempotent_actions.writing import Change, snapshot, write
 
 __all__ = [
     "Outcome",
@@ -52,8 +53,10 @@ __all__ = [
     "cancel",
     "deliver",
     "hold",
+    "lift",
     "mark_failed",
     "mark_succeeded",
+    "pause",
     "perform",
     "prune_captures",
     "release",
@@ -63,10 +66,10 @@ __all__ = [
     "resolve",
     "retry_new_key",
     "retry_same_key",
+    "skip_rung",
+    "step_back",
     "void",
 ]
-
-Mutation = Callable[[Any, Asked], str]
 
 
 def act(action: str | type[Action], subject: models.Model, **request: Unpack[Request]) -> Outcome:
@@ -87,7 +90,7 @@ def act(action: str | type[Action], subject: models.Model, **request: Unpack[Req
 
     def work() -> Outcome:
         if seen is not None and isinstance(subject, LadderModel):
-            _, refused = _locked(subject, seen, chosen.using)
+            _, refused = lock_as_seen(subject, seen, chosen.using)
             if refused is not None:
                 return refused
         marking = None
@@ -109,118 +112,3 @@ def act(action: str | type[Action], subject: models.Model, **request: Unpack[Req
         return Outcome(False, why, subject=fresh)
 
     return in_transaction(work, chosen.using)
-
-
-def hold(subject: LadderModel, until: datetime, **request: Unpack[Request]) -> Outcome:
-    """Stop the ladder for ``subject`` until the instant ``until``, when it goes on by itself.
-
-    Holding again until the same instant changes nothing (``held``).
-    """
-    clock.check_instant(until, "until")
-
-    def mutate(fresh: Any, asked: Asked) -> str:
-        if until <= asked.now:
-            raise InvalidInput(f"until must lie in the future, not at {until.isoformat()}.")
-        if fresh.status not in LIVE:
-            return Reason.WRONG_STATUS
-        if fresh.hold_until == until:
-            return Reason.HELD
-        fresh.hold_until, fresh.hold_reason = until, asked.reason
-        return ""
-
-    return _change(subject, "hold", mutate, request)
-
-
-def release(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
-    """Let the ladder of a held ``subject`` go on at the next poll (``not_held`` if it isn't)."""
-
-    def mutate(fresh: Any, asked: Asked) -> str:
-        if fresh.hold_until is None:
-            return "not_held"
-        fresh.hold_until, fresh.hold_reason = None, ""
-        # What waited for this is delivered by the next sweep, not when it would be asked again.
-        held = Capture.objects.using(fresh._state.db).about(fresh).filter(waiting_for=Reason.HELD)
-        held.filter(wake_at__gt=asked.now).update(wake_at=asked.now)
-        nudge(fresh._state.db)
-        return ""
-
-    return _change(subject, "release", mutate, request)
-
-
-def resolve(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
-    """End the cycle of ``subject`` as settled, from any live state."""
-    return _change(subject, "resolve", _fire("resolve"), request)
-
-
-def cancel(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
-    """End the cycle of ``subject`` without settlement, from any live state."""
-    return _change(subject, "cancel", _fire("cancel"), request)
-
-
-def reopen(subject: LadderModel, **request: Unpack[Request]) -> Outcome:
-    """Begin the next cycle of a resolved or cancelled ``subject``, below the first rung."""
-    return _change(subject, "reopen", _fire("reopen"), request)
-
-
-def _change(subject: LadderModel, name: str, mutate: Mutation, request: Any) -> Outcome:
-    """Lock, look, mutate, write: the path of every act that isn't the action itself."""
-    check_subject(subject, LadderModel)
-    action = registry.ladder_for(type(subject))
-    if action is None:
-        raise UnknownAction(f"No LadderAction is registered for {subject._meta.label}.")
-    asked = asked_by(action, request)
-
-    def work() -> Outcome:
-        fresh, refused = _locked(subject, request.get("seen"), action.using)
-        if refused is not None:
-            return refused
-        stored = snapshot(fresh)
-        newest = newest_acts(action, [fresh.pk]).get(fresh.pk)
-        behind = newest is not None and action.is_behind(fresh, newest, asked.now)
-        if newest is not None and behind:
-            heal(action, fresh, newest)  # first, so that the act is done on what is true
-        before = snapshot(fresh)
-        if why := mutate(fresh, asked):
-            _write([Change(fresh, stored)] if behind else [], action.using)
-            return Outcome(False, Reason.HEALED if behind else why, subject=fresh)
-        row = audit_row(action, fresh, before, name, _person_key(action, fresh, name), asked)
-        _write([Change(fresh, stored, row)], action.using)
-        return Outcome(True, escalation=row, subject=fresh)
-
-    return in_transaction(work, action.using)
-
-
-def _write(changes: list[Change], using: str) -> None:
-    for failure in write(changes, using):
-        raise failure.error
-
-
-def _fire(transition: str) -> Mutation:
-    def mutate(fresh: Any, asked: Asked) -> str:
-        method = getattr(fresh, transition)
-        if not can_proceed(method, check_conditions=False):
-            return Reason.WRONG_STATUS
-        if not can_proceed(method):
-            return Reason.CONDITION
-        method()
-        return ""
-
-    return mutate
-
-
-def _person_key(action: LadderAction, subject: LadderModel, name: str) -> str:
-    """A cycle is resolved, cancelled and begun once; a hold follows the act that came before it."""
-    parts: list[str | int] = [subject.cycle, f"@{name}"]
-    if name in ("hold", "release"):
-        last = Escalation.objects.using(action.using).about(subject).last()
-        parts.append(last.pk if last else 0)
-    return make_key(action.model._meta.label_lower, subject.pk, action.name, *parts)
-
-
-def _locked(subject: LadderModel, seen: Any, using: str) -> tuple[Any, Outcome | None]:
-    fresh = lock_one(subject, using)
-    if fresh is None:
-        return None, Outcome(False, Reason.GONE)
-    if seen is not None and (fresh.cycle, fresh.rung) != tuple(seen):
-        return fresh, Outcome(False, Reason.STALE_VIEW, subject=fresh)
-    return fresh, None

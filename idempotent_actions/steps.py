@@ -32,6 +32,7 @@ class Reason:
     LOCKED = "locked"
     MOVED_ON = "moved_on"
     NOT_DUE = "not_due"
+    PAUSED = "paused"
     RESOLVED = "resolved"
     STALE_VIEW = "stale_view"
     UNKNOWN_ACTION = "unknown_action"

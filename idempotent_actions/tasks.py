@@ -88,7 +88,7 @@ def _prune_captures(plan: Plan, slot: datetime | None) -> dict[str, Any]:
 
 def _check_heartbeat(plan: Plan, slot: datetime | None) -> dict[str, Any]:
     found = check_heartbeat()
-    for trouble in found.troubles:
+    for trouble in found.alarms:
         _logger.error("%s", trouble, extra={"action": "heartbeat.trouble", "kind": trouble.kind})
     return found.as_dict()
 

@@ -8,11 +8,12 @@ from typing import Literal
 from django.db import IntegrityError, transaction
 
 from idempotent_actions import clock
-from idempotent_actions.actions import Action
+from idempotent_actions.actions import Action, Reason
 from idempotent_actions.conf import get_settings
 from idempotent_actions.databases import is_unique_violation, retry_transient
 from idempotent_actions.leases import Held, take
 from idempotent_actions.models.run import Run
+from idempotent_actions.pausing import paused_by
 from idempotent_actions.running import worker
 
 __all__ = ["LASTS", "Overlap", "Turn"]
@@ -55,6 +56,8 @@ class Turn:
 
     def begin(self, now: datetime) -> Run | None:
         """Return the record of a new run, or None with the reason in ``stopped``."""
+        if self.is_paused(now):
+            return None
         if self.overlap == "skip":
             self.lease = take(f"action:{self.action.name}", LASTS)
             if self.lease is None:
@@ -81,6 +84,13 @@ class Turn:
             self._renew_at = time.monotonic() + _RENEWED_AFTER
         self._begun = self._begun or not self.stopped
         return not self.stopped
+
+    def is_paused(self, now: datetime) -> bool:
+        """Tell whether a pause stops the run at ``now``; then ``stopped`` says so."""
+        if paused_by(self.action.using, now, action=self.action.audit_name) is None:
+            return False
+        self.stopped = Reason.PAUSED
+        return True
 
     def end(self) -> None:
         """Let the next run begin."""
@@ -116,12 +126,17 @@ class Turn:
         runs = Run.objects.using(using)
         of_slot = runs.select_for_update().filter(action=self.action.name, slot=self.slot)
         before = of_slot.first()
-        if before is not None and before.finished_at is not None:
+        if before is not None and not _left_open(before):
             self.stopped = "slot_done"
             return None
         if before is not None:
-            # It was killed, or is at work elsewhere: it goes on without its slot.
+            # It was killed or paused, or is at work elsewhere: it goes on without its slot.
             runs.filter(pk=before.pk).update(slot=None)
             run.resumes = before
         run.save(using=using, force_insert=True)
         return run
+
+
+def _left_open(run: Run) -> bool:
+    # One that a pause has stopped left the rest undone, to be done when the pause is over.
+    return run.finished_at is None or run.stopped == Reason.PAUSED

@@ -23,6 +23,8 @@ __all__ = [
     "release",
     "reopen",
     "resolve",
+    "skip_rung",
+    "step_back",
 ]
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
@@ -53,8 +55,27 @@ def reopen(invoice: Any, **request: Any) -> Outcome:
     return services.reopen(invoice, **{"by": "clerk", "reason": "because", **request})
 
 
+def skip_rung(invoice: Any, **request: Any) -> Outcome:
+    seen = (invoice.cycle, invoice.rung)
+    return services.skip_rung(
+        invoice, **{"by": "clerk", "reason": "because", "seen": seen, **request}
+    )
+
+
+def step_back(invoice: Any, **request: Any) -> Outcome:
+    seen = (invoice.cycle, invoice.rung)
+    return services.step_back(
+        invoice, **{"by": "clerk", "reason": "because", "seen": seen, **request}
+    )
+
+
+def _seen(invoice: Any) -> tuple[int, str]:
+    return (getattr(invoice, "cycle", 1), getattr(invoice, "rung", ""))
+
+
 HELD = {"hold_until": DUE + DAY, "hold_reason": "a promise"}
 ON_REMINDER = {"status": "escalated", "rung": "reminder", "next_at": DUE + WEEK}
+OVERDUE_WARNING = {"status": "overdue", "rung": "warning", "next_at": DUE}
 AT_REST = {"next_at": None, "hold_until": None, "hold_reason": ""}
 OVER = {"status": "resolved", "rung": "warning", "escalated_at": DUE}
 
@@ -66,5 +87,11 @@ APPLIES: list[tuple[Service, dict[str, Any], dict[str, Any]]] = [
     (resolve, {**ON_REMINDER, **HELD}, {"status": "resolved", **AT_REST}),
     (cancel, {**ON_REMINDER, **HELD}, {"status": "cancelled", **AT_REST}),
     (reopen, OVER, {"status": "open", "rung": "", "cycle": 2, "escalated_at": None}),
+    (
+        skip_rung,
+        ON_REMINDER,
+        {"rung": "warning", "next_at": DUE + 2 * WEEK, "escalated_at": DUE, "revision": 1},
+    ),
+    (step_back, OVERDUE_WARNING, {**ON_REMINDER, "escalated_at": DUE, "revision": 1}),
 ]
 each_service = pytest.mark.parametrize(("service", "columns", "changed"), APPLIES)

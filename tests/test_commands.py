@@ -200,7 +200,10 @@ def test_a_dry_run_lists_the_acts_and_does_none() -> None:
     fresh = make_invoice("fresh")
     shown = run("escalate_overdue", "--model", "billing.Invoice", "--dry-run")
     assert sorted(shown.splitlines()[:2]) == sorted(
-        [f"  billing.invoice:{ended.pk} exhaust", f"  billing.invoice:{fresh.pk} escalate reminder"]
+        [
+            f"  billing.invoice:{ended.pk} exhaust",
+            f"  billing.invoice:{fresh.pk} escalate reminder [send_dunning_notice]",
+        ]
     )
     assert shown.splitlines()[2:] == [
         f"{LADDER}: 2 would be applied, 1 of them exhausted, 1 would be marked overdue"
@@ -211,7 +214,7 @@ def test_a_dry_run_lists_the_acts_and_does_none() -> None:
     assert (answer["dry_run"], answer["marked_overdue"]) == (True, 1)
     (action,) = answer["actions"]
     assert (action["run"], action["applied"], action["exhausted"]) == (None, 2, 1)
-    climb = {"transition": "escalate", "rung": "reminder"}
+    climb = {"transition": "escalate", "rung": "reminder", "effects": ["send_dunning_notice"]}
     assert {"subject": f"billing.invoice:{fresh.pk}", **climb} in action["planned"]
     assert now_there(fresh).status == "open"
 

@@ -18,32 +18,41 @@ from idempotent_actions.reports import Report
 from idempotent_actions.testing import travel
 from project.billing.models import Invoice
 from tests.asking import DAY
+from tests.explaining.parcels import TrackedParcels, make_parcel
 from tests.invoices import DUE, make_invoice
-from tests.oddities.models import DispatchParcels, Parcel
+from tests.oddities.models import DispatchParcels
 from tests.registering import only
 from tests.situations import Picky, one_of_each
 
 
 @pytest.fixture
 def on_the_due_day() -> Iterator[None]:
-    with only(Picky, DispatchParcels), travel(DUE):
+    with only(Picky, TrackedParcels), travel(DUE):
         yield
 
 
-def written(report: Report) -> list[tuple[str, str, str]]:
+Acts = list[tuple[str, str, str, tuple[str, ...]]]
+
+
+def written(report: Report) -> Acts:
     """What a tick did, by its audit rows; a poll's resolving is counted, not listed."""
     rows = Escalation.objects.filter(run=report.run).exclude(transition="resolve").order_by("id")
     return [
-        (f"{row.subject_model}:{row.subject_pk}", row.transition, rung_climbed(row)) for row in rows
+        (f"{row.subject_model}:{row.subject_pk}", row.transition, rung_climbed(row), requested(row))
+        for row in rows
     ]
+
+
+def requested(row: Escalation) -> tuple[str, ...]:
+    return tuple(row.captures.order_by("id").values_list("effect", flat=True))
 
 
 def rung_climbed(row: Escalation) -> str:
     return row.rung if row.transition == "escalate" else ""
 
 
-def planned(report: Report) -> list[tuple[str, str, str]]:
-    return [(each.subject, each.transition, each.rung) for each in report.planned]
+def planned(report: Report) -> Acts:
+    return [(each.subject, each.transition, each.rung, each.effects) for each in report.planned]
 
 
 COUNTS = ("missing", "resolved", "marked", "selected", "applied", "exhausted", "failed", "skipped")
@@ -62,7 +71,9 @@ def test_it_lists_exactly_what_the_next_tick_does(
     limit: int | None, batch_size: int, mark: bool
 ) -> None:
     one_of_each()
-    Parcel.objects.filter(name="dropped").delete()  # only a real run finds out
+    for name in ("no effect", "no intent", "refused", "unreadable", "unstorable", "twice"):
+        make_parcel(name)
+    make_parcel("sealed twice", seals=2)
     options: PollOptions = {"limit": limit, "batch_size": batch_size, "mark": mark}
     dry: PollOptions = {**options, "dry_run": True}
     foretold = tick(**dry)
@@ -82,8 +93,9 @@ def test_it_lists_what_the_tick_does_on_every_day_that_follows() -> None:
     one_of_each()
     for day in range(0, 60, 5):
         with travel(DUE + day * DAY):
-            (foretold, _), (done, _) = tick(dry_run=True), tick()
-        assert (planned(foretold), counts(foretold)) == (written(done), counts(done))
+            foretold, done = tick(dry_run=True), tick()
+        for one, other in zip(foretold, done, strict=True):
+            assert (planned(one), counts(one)) == (written(other), counts(other))
 
 
 def everything_stored() -> dict[str, Any]:
@@ -103,14 +115,14 @@ def everything_stored() -> dict[str, Any]:
 def test_it_writes_nothing_and_locks_nothing() -> None:
     one_of_each()
     before = everything_stored()
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    # What follows from them sends no statement, so that no savepoint is needed either.
+    with only(Picky, DispatchParcels), CaptureQueriesContext(connection) as queries:
         reports = tick(dry_run=True)
     assert reports[0].planned
     assert everything_stored() == before
     for query in queries:
-        assert query["sql"].startswith("SELECT")
+        # Transitions are rehearsed in a transaction that is rolled back.
+        assert query["sql"].startswith(("SELECT", "BEGIN", "ROLLBACK"))
         assert " FOR " not in query["sql"].upper().replace(" FOR EACH ", "")
 
 

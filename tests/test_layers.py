@@ -16,7 +16,9 @@ FLOORS = {
     "exceptions": 0,
     "inserting": 0,
     "rules": 0,
+    "tallies": 0,
     # what needs no row: settings, clock, keys, ladders, state graphs
+    "charts": 1,
     "clock": 1,
     "conf": 1,
     "crashpoints": 1,
@@ -33,6 +35,8 @@ FLOORS = {
     "steps": 2,
     # what an action is
     "actions": 3,
+    # what a person has paused
+    "pausing": 3,
     # one step with a batch of rows: find, lock, write
     "candidates": 4,
     "guards": 4,
@@ -51,9 +55,11 @@ FLOORS = {
     "mail": 5,
     "subjects": 5,
     # who is registered; what a run tells
+    "findings": 6,
     "nudges": 6,
     "queued": 6,
     "registry": 6,
+    "rehearsing": 6,
     "reports": 6,
     "turns": 6,
     # an act asked for by a person; the two ends of an effect; what the queue is given
@@ -61,6 +67,7 @@ FLOORS = {
     "barrier": 7,
     "checks": 7,
     "deferring": 7,
+    "objections": 7,
     "schedules": 7,
     "overlaps": 8,
     "queue_checks": 8,
@@ -75,14 +82,23 @@ FLOORS = {
     "adopting": 12,
     "captures": 12,
     "decisions": 12,
+    "ladder_services": 12,
+    "pause_services": 12,
     "previews": 12,
     "pruning": 12,
+    "explaining": 13,
     "services": 13,
     # the poll
     "polls": 13,
     "polling": 14,
     # the queue and its watch
+    "funnels": 15,
     "heartbeat": 15,
+    "timelines": 15,
+    # what must hold
+    "invariants": 15,
+    "auditing": 16,
+    "overviews": 16,
     "tasks": 16,
     # faces: they parse and show
     "admin": 17,

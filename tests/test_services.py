@@ -21,6 +21,8 @@ from tests.asking import (
     release,
     reopen,
     resolve,
+    skip_rung,
+    step_back,
 )
 from tests.invoices import DUE, LADDER, make_invoice, now_there, trail
 
@@ -101,7 +103,13 @@ def test_doing_it_again_is_answered_and_writes_nothing(
     assert service(invoice)
     before = row_of(invoice)
     again = service(invoice)
-    reason = {act: "not_due", hold: "held", release: "not_held"}.get(service, "wrong_status")
+    reason = {
+        act: "not_due",
+        hold: "held",
+        release: "not_held",
+        skip_rung: "stale_view",
+        step_back: "stale_view",
+    }.get(service, "wrong_status")
     assert (again.applied, again.reason, again.escalation) == (False, reason, None)
     assert again.subject == invoice
     assert row_of(invoice) == before

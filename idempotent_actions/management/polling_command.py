@@ -119,7 +119,7 @@ class PollingCommand(BaseCommand):
             return
         for report in reports:
             for act in report.planned:
-                self.stdout.write(f"  {act.subject} {act.transition} {act.rung}".rstrip())
+                self.stdout.write(f"  {act}")
             self.stdout.write(_sentence(report))
             done = report.delivery
             if done is not None and (done.count_of_all or done.for_a_person):

@@ -5,6 +5,8 @@ from idempotent_actions.models.capture import Capture, CaptureState
 from idempotent_actions.models.escalation import Escalation
 from idempotent_actions.models.ladder import LadderModel, Status
 from idempotent_actions.models.lease import DeferredCall, Lease
+from idempotent_actions.models.overview import Overview
+from idempotent_actions.models.pause import Pause, PauseScope
 from idempotent_actions.models.run import Run
 
 __all__ = [
@@ -16,6 +18,9 @@ __all__ = [
     "Escalation",
     "LadderModel",
     "Lease",
+    "Overview",
+    "Pause",
+    "PauseScope",
     "Run",
     "Status",
 ]

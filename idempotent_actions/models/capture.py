@@ -125,6 +125,10 @@ class Capture(models.Model):
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
+        permissions: ClassVar[list[tuple[str, Any]]] = [
+            ("decide_capture", "Can decide an unknown or failed effect"),
+            ("renew_capture", "Can send an effect again under a new key"),
+        ]
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["key"], name="idempotent_capture_key"),
             # Few and short: PostgreSQL takes them apart anew for each statement.
@@ -161,6 +165,12 @@ class Capture(models.Model):
             ),
             models.Index(
                 fields=["subject_model", "subject_pk", "id"], name="idempotent_capture_subject"
+            ),
+            # A provider's letter names its own reference.
+            models.Index(
+                fields=["provider_ref"],
+                name="idempotent_capture_reference",
+                condition=~Q(provider_ref=""),
             ),
             models.Index(
                 fields=["escalation"],

@@ -89,6 +89,11 @@ class Escalation(models.Model):
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
+        permissions: ClassVar[list[tuple[str, Any]]] = [
+            ("escalate_subject", "Can escalate a subject now, skip a rung, step back a rung"),
+            ("hold_subject", "Can hold a subject and release it"),
+            ("resolve_subject", "Can resolve, cancel and reopen a subject"),
+        ]
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["key"], name="idempotent_escalation_key"),
         ]

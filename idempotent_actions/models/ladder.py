@@ -245,6 +245,44 @@ class LadderModel(models.Model):
         self.revision += 1
         return Status.ESCALATED.value if rung else Status.OPEN.value
 
+    @transition(
+        field="status",
+        source=[Status.OPEN, Status.OVERDUE, Status.ESCALATED],
+        target=Status.ESCALATED.value,
+    )
+    def skip_rung(self, now: datetime | None = None) -> None:
+        """Stand on the next rung without having climbed it: no effects, no ``on_climb``.
+
+        The rest of the ladder keeps its dates: the wait counts from when the rung would have been
+        climbed. Raises as ``escalate`` does.
+        """
+        rung = self.ladder.next(self.rung)
+        now = now or self._database_now()
+        climbed_at = max(now, self.due_at or now, self.next_at or now)
+        self._stand_on(rung, now, self.next_deadline(rung.name, climbed_at))
+
+    @transition(
+        field="status",
+        source=[Status.OVERDUE, Status.ESCALATED, Status.EXHAUSTED],
+        target=RETURN_VALUE(Status.OPEN.value, Status.ESCALATED.value),
+    )
+    def step_back(self, now: datetime | None = None) -> str:
+        """Stand one rung lower, and climb the one just left again after the lower one's wait.
+
+        Below the first rung there is no wait: it is climbed by the next poll, if still due. Raises
+        ``UnknownRung`` where the rung is no longer declared.
+        """
+        rung = self.ladder.previous(self.rung)
+        now = now or self._database_now()
+        self._stand_on(rung, now, self.next_deadline(rung.name, now) if rung else None)
+        return Status.ESCALATED.value if rung else Status.OPEN.value
+
+    def _stand_on(self, rung: Rung | None, now: datetime, next_at: datetime | None) -> None:
+        self.rung = rung.name if rung else ""
+        self.escalated_at = now if rung else None
+        self.next_at = next_at
+        self.revision += 1
+
     def _rest(self) -> None:
         self.next_at = None
         self.hold_until = None

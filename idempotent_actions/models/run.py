@@ -1,5 +1,6 @@
 """The run: the record of one poll."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import ClassVar, Self
 
@@ -21,6 +22,11 @@ class RunQuerySet(models.QuerySet["Run"]):
     def silent(self, since: datetime) -> Self:
         """Unfinished runs that have given no sign of life since then: their process has died."""
         return self.filter(finished_at=None, beat_at__lt=since)
+
+    def newest(self, actions: Iterable[str]) -> Self:
+        """The newest of these runs of each of ``actions``: one look into the index for each."""
+        newest = [self.filter(action=name).order_by("-id").values("pk")[:1] for name in actions]
+        return self.filter(pk__in=[models.Subquery(each) for each in newest])
 
 
 class Run(models.Model):

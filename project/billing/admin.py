@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 
+from idempotent_actions.admin import LadderAdminMixin
 from project.billing.models import Invoice, Order
 
 __all__ = ["InvoiceAdmin", "OrderAdmin"]
@@ -15,7 +16,7 @@ else:
 
 
 @admin.register(Invoice)
-class InvoiceAdmin(ModelAdmin):
+class InvoiceAdmin(LadderAdminMixin, ModelAdmin):
     """Invoices, with their place on the dunning ladder."""
 
     list_display = (
@@ -32,16 +33,6 @@ class InvoiceAdmin(ModelAdmin):
     )
     list_filter = ("status", "rung")
     search_fields = ("number", "customer", "email")
-    readonly_fields = (
-        "status",
-        "rung",
-        "cycle",
-        "revision",
-        "next_at",
-        "escalated_at",
-        "hold_until",
-        "hold_reason",
-    )
 
 
 @admin.register(Order)

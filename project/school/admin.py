@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from django.contrib import admin
 
+from idempotent_actions.admin import LadderAdminMixin
 from project.school.models import Intervention
 
 __all__ = ["InterventionAdmin"]
@@ -15,7 +16,7 @@ else:
 
 
 @admin.register(Intervention)
-class InterventionAdmin(ModelAdmin):
+class InterventionAdmin(LadderAdminMixin, ModelAdmin):
     """Interventions, with their place on the no-show ladder."""
 
     list_display = (
@@ -31,13 +32,3 @@ class InterventionAdmin(ModelAdmin):
     )
     list_filter = ("status", "rung", "programme")
     search_fields = ("student", "programme", "guardian_email")
-    readonly_fields = (
-        "status",
-        "rung",
-        "cycle",
-        "revision",
-        "next_at",
-        "escalated_at",
-        "hold_until",
-        "hold_reason",
-    )

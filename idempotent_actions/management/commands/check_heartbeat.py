@@ -27,11 +27,14 @@ class Command(BaseCommand):
             found = check_heartbeat()
         except IdempotentActionsError as error:
             raise CommandError(str(error), returncode=BAD_USAGE) from error
-        for trouble in found.troubles:
+        for trouble in found.alarms:
             self.stderr.write(str(trouble))
         if json:
             self.stdout.write(jsonlib.dumps(found.as_dict()))
-        elif found:
-            self.stdout.write("all is well")
+        else:
+            for paused in (each for each in found.troubles if each.kind == "paused"):
+                self.stdout.write(str(paused))
+            if found:
+                self.stdout.write("all is well")
         if not found:
-            raise CommandError(f"{len(found.troubles)} troubles", returncode=SOME_FAILED)
+            raise CommandError(f"{len(found.alarms)} troubles", returncode=SOME_FAILED)
