@@ -96,8 +96,6 @@ FLOORS = {
     "heartbeat": 15,
     "timelines": 15,
     # what must hold
-    "invariants": 15,
-    "auditing": 16,
     "overviews": 16,
     "tasks": 16,
     # faces: they parse and show
