@@ -56,14 +56,14 @@ def reopen(invoice: Any, **request: Any) -> Outcome:
 
 
 def skip_rung(invoice: Any, **request: Any) -> Outcome:
-    seen = (invoice.cycle, invoice.rung)
+    seen = _seen(invoice)
     return services.skip_rung(
         invoice, **{"by": "clerk", "reason": "because", "seen": seen, **request}
     )
 
 
 def step_back(invoice: Any, **request: Any) -> Outcome:
-    seen = (invoice.cycle, invoice.rung)
+    seen = _seen(invoice)
     return services.step_back(
         invoice, **{"by": "clerk", "reason": "because", "seen": seen, **request}
     )
