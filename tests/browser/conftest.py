@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django.live_server_helper import LiveServer
 
 from tests.browser.watching import Watched
 
@@ -30,7 +31,7 @@ SWITCHES = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """The system's browser; playwright's own is never downloaded."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -45,6 +46,16 @@ def chromium() -> Iterator[Any]:
             browser.close()
     finally:
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def live_server(transactional_db: None) -> Iterator[Any]:
+    """A server for each test: pytest-django's own keeps its connections while others run."""
+    server = LiveServer("127.0.0.1")
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture

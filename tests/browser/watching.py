@@ -11,6 +11,11 @@ __all__ = ["Watched"]
 AXE = Path(__file__).parent.parent.parent / "node_modules" / "axe-core" / "axe.min.js"
 # The search box of a list is Django's own: its label is a picture.
 CHECK = "axe.run({include: [['#content']], exclude: [['#changelist-search']]})"
+# Colours fade from one scheme to the other: look when they have.
+FADED = """
+    new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))
+        .then(() => Promise.all(document.getAnimations().map(each => each.finished)))
+"""
 PHONE, DESK = {"width": 375, "height": 740}, {"width": 1280, "height": 900}
 
 
@@ -55,6 +60,7 @@ class Watched:
         found = []
         for scheme in ("light", "dark"):
             self.page.emulate_media(color_scheme=scheme)
+            self.page.evaluate(f"{FADED}.then(() => null)")
             self.page.evaluate(AXE.read_text())
             results = self.page.evaluate(CHECK)
             found += [
