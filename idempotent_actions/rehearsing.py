@@ -67,7 +67,7 @@ class Rehearsal:
                 result = part()
                 if traces.sent:
                     # Fails, as the tick does, where the part has swallowed a database error.
-                    transaction.savepoint(using=self.using)
+                    connections[self.using].savepoint()
                 raise _Undone
         except _Undone:
             return result
